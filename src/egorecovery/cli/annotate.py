@@ -1,0 +1,78 @@
+"""`egorecovery annotate`."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tyro.conf import Positional
+
+from egorecovery.errors import AnnotationError
+
+if TYPE_CHECKING:
+    from egorecovery.episodes import EpisodeStore
+    from egorecovery.recovery import Annotation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Annotate:
+    """Set the recovery boundary of one episode, or confirm the automatic candidates of all."""
+
+    store: Positional[Path]
+    annotator: str
+    """Your name: kept with every revision."""
+    episode: str | None = None
+    """The episode to annotate."""
+    boundary: int | None = None
+    """The last frame of the correction."""
+    quality: Literal["good", "fair", "poor"] = "good"
+    discard: bool = False
+    """Keep the episode out of training."""
+    note: str = ""
+    confirm_candidates: bool = False
+    """Accept the motion-energy candidate of every recovery episode that has no annotation yet."""
+
+    def run(self) -> int:
+        from egorecovery.cli.console import console
+        from egorecovery.episodes import EpisodeStore
+
+        if self.confirm_candidates == (self.episode is not None):
+            raise AnnotationError("name one --episode with its --boundary (or --discard), or --confirm-candidates")
+        store = EpisodeStore(self.store)
+        if self.episode is None:
+            console.print(f"{self._confirm_all(store)} candidates confirmed by {self.annotator}")
+        else:
+            saved = self._save(store, self.episode, self.boundary)
+            console.print(f"{saved.episode}: revision {saved.revision}, boundary {saved.boundary}")
+        return 0
+
+    def _confirm_all(self, store: "EpisodeStore") -> int:
+        from egorecovery.recovery import AnnotationJournal
+
+        known = AnnotationJournal(store.annotations_path).latest()
+        waiting = [i for i in store.ids() if i not in known and store.card(i).source.is_recovery]
+        for identifier in waiting:
+            self._save(store, identifier, None)
+        return len(waiting)
+
+    def _save(self, store: "EpisodeStore", identifier: str, boundary: int | None) -> "Annotation":
+        from egorecovery.recovery import Annotation, AnnotationJournal, Quality, candidate_boundary
+
+        card = store.card(identifier)
+        if not card.source.is_recovery and boundary is not None:
+            raise AnnotationError(f"{identifier} is a {card.source} episode: it has no recovery and so no boundary")
+        path_m = store.stream(identifier, "effector_m")[:, list(card.task.active_effectors)]
+        candidate = candidate_boundary(path_m).frame
+        journal = AnnotationJournal(store.annotations_path)
+        seen = journal.latest().get(identifier)
+        annotation = Annotation(
+            episode=identifier,
+            boundary=candidate if self.confirm_candidates else boundary,
+            annotator=self.annotator,
+            quality=Quality(self.quality),
+            discard=self.discard,
+            candidate=candidate,
+            note=self.note,
+            saved_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        return journal.save(annotation, n_frames=card.frames, seen_revision=seen.revision if seen else 0)

@@ -1,0 +1,133 @@
+"""`egorecovery inspect`."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tyro.conf import Positional
+
+if TYPE_CHECKING:
+    from egorecovery.episodes import EpisodeStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspect:
+    """Show what a store holds, or one episode in detail."""
+
+    store: Positional[Path]
+    episode: str | None = None
+    """Show this one in detail."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> int:
+        from egorecovery.cli.console import console, print_json
+        from egorecovery.episodes import EpisodeStore
+
+        store = EpisodeStore(self.store)
+        if self.episode is not None:
+            facts = episode_facts(store, self.episode)
+            print_json(facts) if self.json else _show_facts(facts)
+            return 0
+        rows = store_rows(store)
+        if self.json:
+            print_json(rows)
+            return 0
+        from rich.box import SIMPLE
+        from rich.table import Table
+
+        hours = sum(row["duration_s"] for row in rows) / 3600
+        attempts = store.collection.attempts()
+        discarded = sum(not attempt.accepted for attempt in attempts)
+        title = f"{self.store}: {len(rows)} episodes, {hours:.2f} h; {discarded} discarded attempts on record"
+        table = Table(title=title, title_justify="left", box=SIMPLE)
+        table.padding, table.collapse_padding = (0, 1), True
+        for column in ("episode", "task", "source", "frames", "seconds", "boundary", "labels"):
+            justify = "right" if column in ("frames", "seconds", "boundary") else "left"
+            table.add_column(column, justify=justify, overflow="fold")
+        for row in rows:
+            boundary = "discarded" if row["discard"] else "" if row["boundary"] is None else str(row["boundary"])
+            seconds = f"{row['duration_s']:.1f}"
+            labelled = "yes" if row["labelled"] else ""
+            table.add_row(row["id"], row["task"], row["source"], str(row["frames"]), seconds, boundary, labelled)
+        console.print(table)
+        return 0
+
+
+def store_rows(store: "EpisodeStore") -> list[dict[str, Any]]:
+    from egorecovery.intent import LabelStore
+    from egorecovery.recovery import AnnotationJournal
+
+    annotations = AnnotationJournal(store.annotations_path).latest()
+    labelled = set(LabelStore(store.labels_path).episodes())
+    rows = []
+    for card in map(store.card, store.ids()):
+        annotation = annotations.get(card.id)
+        rows.append(
+            {
+                "id": card.id,
+                "task": card.task.name,
+                "source": str(card.source),
+                "frames": card.frames,
+                "duration_s": card.duration_s,
+                "cameras": list(card.cameras),
+                "operator": card.operator,
+                "boundary": annotation.boundary if annotation else None,
+                "discard": bool(annotation and annotation.discard),
+                "labelled": card.id in labelled,
+                "content": card.content,
+            }
+        )
+    return rows
+
+
+def episode_facts(store: "EpisodeStore", identifier: str) -> dict[str, Any]:
+    """Everything a person asks of one episode before looking at its pictures."""
+    import numpy as np
+
+    from egorecovery.intent import LabelStore, Verdict
+    from egorecovery.recovery import AnnotationJournal, candidate_boundary
+
+    episode = store.read(identifier)
+    path_m = episode.effector_m[:, list(episode.task.active_effectors)]
+    annotations = [a for a in AnnotationJournal(store.annotations_path).history() if a.episode == identifier]
+    labels = LabelStore(store.labels_path)
+    facts: dict[str, Any] = {
+        "id": episode.id,
+        "task": episode.task.name,
+        "active": [str(side) for side in episode.task.active],
+        "source": str(episode.source),
+        "frames": len(episode),
+        "duration_s": round(episode.duration_s, 3),
+        "path_m": round(float(np.linalg.norm(np.diff(path_m, axis=0), axis=-1).sum()), 3),
+        "reliable": round(float(episode.reliable.mean()), 3),
+        "cameras": {
+            str(camera): {
+                **asdict(stream.intrinsics),
+                "bytes_per_frame": len(stream.frames.packed) // len(episode),
+                "depth": stream.depth_mm is not None,
+            }
+            for camera, stream in episode.cameras.items()
+        },
+        "provenance": asdict(episode.provenance),
+        "content": store.card(identifier).content,
+    }
+    if episode.source.is_recovery:
+        facts["candidate"] = asdict(candidate_boundary(path_m))
+        facts["annotations"] = [annotation.record() for annotation in annotations]
+    if labels.card(identifier) is not None:
+        counts = labels.read(identifier).counts()
+        facts["labels"] = {verdict.words: counts[verdict] for verdict in Verdict}
+    return facts
+
+
+def _show_facts(facts: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    from egorecovery.cli.console import console
+
+    table = Table(show_header=False, box=None)
+    for name, value in facts.items():
+        for inner, shown in value.items() if isinstance(value, dict) else [("", value)]:
+            table.add_row(f"{name}.{inner}" if inner else name, str(shown))
+    console.print(table)

@@ -1,0 +1,75 @@
+"""`egorecovery label`."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tyro.conf import Positional
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.table import Table
+
+    from egorecovery.episodes import Source
+    from egorecovery.intent import SourceTally
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label:
+    """Derive recovery labels and intent targets for a whole store; only what changed is computed."""
+
+    store: Positional[Path]
+    workers: int = 0
+    """Processes to use; 0 for all cores."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> int:
+        from egorecovery.cli.console import console, cores, print_json, progress_bar
+        from egorecovery.episodes import EpisodeStore
+        from egorecovery.intent import label_store
+
+        store = EpisodeStore(self.store)
+        with progress_bar("labelling") as advance:
+            tallies = label_store(store, workers=self.workers or cores(), on_progress=advance)
+        if self.json:
+            print_json({str(source): _plain(tally) for source, tally in tallies.items()})
+            return 0
+        console.print(tally_table(tallies))
+        unannotated = sum(tally.unannotated for tally in tallies.values())
+        if unannotated:
+            console.print(
+                f"{unannotated} recovery episodes have no boundary yet: run 'egorecovery annotate {self.store}'"
+            )
+        return 0
+
+
+def tally_table(tallies: "dict[Source, SourceTally]") -> "Table":
+    """Per source: episodes, frames with a target, and why the others have none."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    from egorecovery.intent import Verdict
+
+    table = Table(title="frames with an intent target, and why the rest have none", title_justify="left", box=SIMPLE)
+    table.add_column("", no_wrap=True)
+    for source in tallies:
+        table.add_column(source.replace("_", "\n"), justify="right")
+
+    def row(name: str, number: "Callable[[SourceTally], int]") -> None:
+        table.add_row(name, *(f"{number(tally):,}" for tally in tallies.values()))
+
+    row("episodes labelled", lambda tally: tally.labelled + tally.unchanged)
+    row("  of these now", lambda tally: tally.labelled)
+    row("not annotated", lambda tally: tally.unannotated)
+    row("discarded", lambda tally: tally.discarded)
+    row("frames", lambda tally: tally.frames.total())
+    for verdict in Verdict:
+        row(f"  {verdict.words}", lambda tally, verdict=verdict: tally.frames[verdict])
+    return table
+
+
+def _plain(tally: "SourceTally") -> dict[str, object]:
+    frames = {verdict.name.lower(): count for verdict, count in sorted(tally.frames.items())}
+    return {**asdict(tally), "frames": frames}

@@ -1,0 +1,64 @@
+"""`egorecovery VERB ...`: picks the verb, shows errors as one message, returns the exit code."""
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, Union
+
+import tyro
+
+from egorecovery import __version__
+from egorecovery.cli.annotate import Annotate
+from egorecovery.cli.demo import Demo
+from egorecovery.cli.import_recordings import Import
+from egorecovery.cli.inspect import Inspect
+from egorecovery.cli.label import Label
+from egorecovery.cli.verify import Verify
+from egorecovery.errors import EgoRecoveryError
+
+VERBS = {
+    "demo": Demo,
+    "import": Import,
+    "annotate": Annotate,
+    "label": Label,
+    "inspect": Inspect,
+    "verify": Verify,
+}
+USAGE = 2  # the input cannot be worked with; 1 means that the job itself found something wrong
+INTERRUPTED = 130
+DESCRIPTION = "Teach a bimanual robot to recover from failure with cheap egocentric human clips."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return parse(arguments).run()
+    except EgoRecoveryError as error:
+        print(f"egorecovery: {error}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        print("egorecovery: interrupted; what was committed stays", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def parse(arguments: list[str]) -> Any:
+    """The chosen verb with its options."""
+    if arguments[:1] == ["--version"]:
+        print(__version__)
+        raise SystemExit(0)
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in VERBS:
+        near = difflib.get_close_matches(arguments[0], VERBS, n=1, cutoff=0.5)
+        hint = f"did you mean '{near[0]}'?" if near else f"one of {', '.join(VERBS)} was expected"
+        raise EgoRecoveryError(f"there is no verb '{arguments[0]}'; {hint}")
+    verbs: Any = Union[tuple(Annotated[verb, tyro.conf.subcommand(name)] for name, verb in VERBS.items())]  # noqa: UP007 - built at run time
+    return tyro.cli(
+        verbs,
+        prog="egorecovery",
+        description=DESCRIPTION,
+        args=arguments,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )

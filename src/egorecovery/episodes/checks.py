@@ -1,0 +1,172 @@
+"""Acceptance: the paper's episode filtering, one plain function per rule. Each finding says what, where, how much."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import simplejpeg
+from jaxtyping import Bool, Float
+from numpy import ndarray
+
+from egorecovery.episodes.episode import CameraStream, Episode
+from egorecovery.episodes.frames import JpegFrames
+from egorecovery.episodes.vocabulary import RATE_HZ, Camera
+from egorecovery.errors import RecipeError
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceptanceLimits:
+    """What an episode may still have wrong with it."""
+
+    min_duration_s: float = 0.6  # below one intent window of a usual clip nothing can be learned
+    min_motion_m: float = 0.01  # the active effector must move at least this far: no motion, no maneuver
+    max_sync_error_s: float = 0.06  # 1.5 frames at 25 Hz between a grid time and the image shown for it
+    max_gap_s: float = 0.12  # 3 frames at 25 Hz without a new image
+    max_frozen_s: float = 0.4  # the same picture while an effector moves: a hung camera
+    frozen_motion_m: float = 0.02  # how far an effector must move for a still picture to be impossible
+    black_level: float = 4.0  # mean intensity (0..255) of a picture that shows nothing
+    max_black_s: float = 0.0
+    min_tracked: float = 0.9  # share of frames in which both hands are reliably tracked (human episodes)
+    max_untracked_s: float = 0.6  # longest stretch without either hand
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_tracked <= 1:
+            raise RecipeError(f"min_tracked is a share between 0 and 1, got {self.min_tracked}")
+
+
+Rule = Callable[[Episode, AcceptanceLimits], Iterator[str]]
+
+
+def check_episode(episode: Episode, limits: AcceptanceLimits | None = None) -> tuple[str, ...]:
+    """Every reason to discard an episode; none means accepted."""
+    limits = limits or AcceptanceLimits()
+    return tuple(reason for rule in RULES for reason in rule(episode, limits))
+
+
+def valid_start(episode: Episode, _: AcceptanceLimits) -> Iterator[str]:
+    if not episode.provenance.start_valid:
+        wanted = "failure state" if episode.source.is_recovery else "nominal start"
+        yield f"start: the operator or simulator marked it as no valid {wanted}"
+
+
+def complete_maneuver(episode: Episode, limits: AcceptanceLimits) -> Iterator[str]:
+    made = episode.provenance
+    if made.interruption:
+        yield f"maneuver: interrupted ({made.interruption})"
+    if not made.completed:
+        yield "maneuver: not carried through to its end"
+    if episode.duration_s < limits.min_duration_s:
+        yield f"maneuver: lasts {episode.duration_s:.2f} s, at least {limits.min_duration_s} s wanted"
+    path_m = episode.effector_m[:, list(episode.task.active_effectors)]
+    moved_m = float(np.linalg.norm(np.ptp(path_m, axis=0), axis=-1).max())
+    if np.isfinite(moved_m) and moved_m < limits.min_motion_m:
+        wanted_mm = limits.min_motion_m * 1000
+        yield f"maneuver: the active effector moves {moved_m * 1000:.1f} mm, at least {wanted_mm:.0f} wanted"
+
+
+def finite_values(episode: Episode, _: AcceptanceLimits) -> Iterator[str]:
+    for name in ("timestamps_s", "state", "action", "effector_m"):
+        array = getattr(episode, name)
+        bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+        if bad.any():
+            yield f"{name}: NaN or infinite in {bad.sum()} of {len(bad)} frames, first at frame {np.argmax(bad)}"
+
+
+def monotonic_clocks(episode: Episode, _: AcceptanceLimits) -> Iterator[str]:
+    steps_s = np.diff(episode.timestamps_s)
+    if len(steps_s) and not np.allclose(steps_s, 1 / RATE_HZ, atol=1e-6):
+        worst = int(np.argmax(np.abs(steps_s - 1 / RATE_HZ)))
+        yield f"timestamps_s: not the {RATE_HZ:g} Hz grid; step {worst} lasts {steps_s[worst] * 1000:.1f} ms"
+    for camera, stream in episode.cameras.items():
+        backwards = np.diff(stream.timestamps_s) < 0
+        if backwards.any():
+            yield f"{camera}: timestamps run backwards at frame {int(np.argmax(backwards)) + 1}"
+
+
+def synchronised_streams(episode: Episode, limits: AcceptanceLimits) -> Iterator[str]:
+    for camera, stream in episode.cameras.items():
+        error_s = np.abs(stream.timestamps_s - episode.timestamps_s)
+        worst = int(np.argmax(error_s))
+        if not error_s[worst] <= limits.max_sync_error_s:
+            yield (
+                f"{camera}: out of sync by {error_s[worst] * 1000:.0f} ms at t={episode.timestamps_s[worst]:.2f} s "
+                f"(limit {limits.max_sync_error_s * 1000:.0f} ms)"
+            )
+
+
+def no_dropout(episode: Episode, limits: AcceptanceLimits) -> Iterator[str]:
+    for camera, stream in episode.cameras.items():
+        yield from _gap(camera, stream, limits)
+        small = _thumbnails(stream.frames)
+        dark = np.asarray(small.mean(axis=(1, 2, 3)) < limits.black_level)
+        black_s = _longest_run(dark) / RATE_HZ
+        if black_s > limits.max_black_s:
+            yield f"{camera}: black for {black_s:.2f} s (limit {limits.max_black_s} s)"
+        yield from _frozen(episode, camera, small, limits)
+
+
+def tracked_hands(episode: Episode, limits: AcceptanceLimits) -> Iterator[str]:
+    if not episode.source.is_human:
+        return
+    both = episode.reliable.all(axis=1)
+    if both.mean() < limits.min_tracked:
+        yield f"hands: both tracked in {both.mean():.0%} of frames, at least {limits.min_tracked:.0%} wanted"
+    lost_s = _longest_run(~both) / RATE_HZ
+    if lost_s > limits.max_untracked_s:
+        yield f"hands: tracking lost for {lost_s:.2f} s in a row (limit {limits.max_untracked_s} s)"
+
+
+RULES: tuple[Rule, ...] = (
+    valid_start,
+    complete_maneuver,
+    finite_values,
+    monotonic_clocks,
+    synchronised_streams,
+    no_dropout,
+    tracked_hands,
+)
+
+
+def _gap(camera: Camera, stream: CameraStream, limits: AcceptanceLimits) -> Iterator[str]:
+    taken_s = np.unique(stream.timestamps_s)
+    if len(taken_s) < 2:
+        return
+    gaps_s = np.diff(taken_s)
+    worst = int(np.argmax(gaps_s))
+    if gaps_s[worst] > limits.max_gap_s:
+        yield f"{camera}: no image for {gaps_s[worst]:.2f} s at t={taken_s[worst]:.2f} s (limit {limits.max_gap_s} s)"
+
+
+def _frozen(
+    episode: Episode, camera: Camera, small: Float[ndarray, "T h w 3"], limits: AcceptanceLimits
+) -> Iterator[str]:
+    """Still pictures are fine while nothing moves (a simulator has no sensor noise); not while an arm travels."""
+    same = np.concatenate([[False], (small[1:] == small[:-1]).all(axis=(1, 2, 3))])
+    for start, stop in _runs(same):
+        path_m = episode.effector_m[start - 1 : stop]
+        moved_m = float(np.linalg.norm(np.ptp(path_m, axis=0), axis=-1).max())
+        if (stop - start) / RATE_HZ > limits.max_frozen_s and moved_m > limits.frozen_motion_m:
+            yield (
+                f"{camera}: picture frozen for {(stop - start) / RATE_HZ:.2f} s at t={start / RATE_HZ:.2f} s "
+                f"while an effector moved {moved_m * 1000:.0f} mm"
+            )
+
+
+def _thumbnails(frames: JpegFrames) -> Float[ndarray, "T h w 3"]:
+    """Every frame at an eighth of its size or so, which JPEG decodes without the full transform."""
+    return np.stack(
+        [
+            simplejpeg.decode_jpeg(frames.encoded(i), min_width=16, min_height=16, min_factor=1.5)
+            for i in range(len(frames))
+        ]
+    ).astype(np.float32)
+
+
+def _runs(flags: Bool[ndarray, " T"]) -> list[tuple[int, int]]:
+    """Half-open stretches of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
+    return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
+
+
+def _longest_run(flags: Bool[ndarray, " T"]) -> int:
+    return max((stop - start for start, stop in _runs(flags)), default=0)

@@ -1,0 +1,66 @@
+"""Writes that survive a kill: what is acknowledged is on disk, what is not leaves no trace."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from egorecovery.errors import StoreError
+
+_FULL = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file would exceed the size limit",
+}
+
+
+@contextmanager
+def explaining_full_disk(path: Path) -> Iterator[None]:
+    """Turns 'no space' in its several forms into one message; everything committed before stays readable."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise StoreError(
+            f"{path}: {_FULL[error.errno]}; nothing was added and earlier episodes are intact; free space and run again"
+        ) from error
+
+
+def sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(root: Path) -> None:
+    """Every file, then every directory that names it."""
+    for folder, _, files in os.walk(root, topdown=False):
+        for name in files:
+            sync_file(Path(folder, name))
+        sync_directory(Path(folder))
+
+
+def write_file(path: Path, payload: bytes) -> None:
+    """Replaces a file in one step: readers see the old bytes or the new ones."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    try:
+        with explaining_full_disk(path), draft.open("wb") as stream:
+            stream.write(payload)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    sync_directory(path.parent)

@@ -1,0 +1,78 @@
+"""A camera's frames as JPEG, packed end to end: one buffer and its offsets, decoded on demand."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import simplejpeg
+from jaxtyping import Int64, UInt8
+from numpy import ndarray
+
+from egorecovery.errors import EpisodeError
+
+JPEG_QUALITY = 90
+# Chroma at full resolution: task objects are told apart by colour and are about 10 pixels wide at 96x96.
+JPEG_SUBSAMPLING = "444"
+
+
+@dataclass(frozen=True, eq=False)
+class JpegFrames:
+    """T encoded frames of one size. Indexing decodes; `packed` may be a memory map, so slices cost no copy."""
+
+    packed: UInt8[ndarray, " bytes"]
+    offsets: Int64[ndarray, " T+1"]
+
+    def __post_init__(self) -> None:
+        offsets = self.offsets
+        if offsets.ndim != 1 or len(offsets) < 1 or offsets[0] != 0 or np.any(np.diff(offsets) <= 0):
+            raise EpisodeError("JPEG offsets must start at 0 and increase: the frame index is damaged")
+        if offsets[-1] != len(self.packed):
+            raise EpisodeError(f"JPEG offsets end at {offsets[-1]}, but there are {len(self.packed)} bytes")
+
+    @classmethod
+    def encode(cls, images: Iterable[UInt8[ndarray, "H W 3"]], quality: int = JPEG_QUALITY) -> "JpegFrames":
+        """RGB images to JPEG."""
+        return cls.pack(
+            [
+                simplejpeg.encode_jpeg(
+                    np.ascontiguousarray(image), quality=quality, colorspace="RGB", colorsubsampling=JPEG_SUBSAMPLING
+                )
+                for image in images
+            ]
+        )
+
+    @classmethod
+    def pack(cls, encoded: Sequence[bytes]) -> "JpegFrames":
+        """Frames that are JPEG already, byte for byte."""
+        lengths = np.fromiter((len(frame) for frame in encoded), np.int64, count=len(encoded))
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def encoded(self, frame: int) -> UInt8[ndarray, " bytes"]:
+        """The JPEG bytes of one frame, without a copy."""
+        return self.packed[self.offsets[frame] : self.offsets[frame + 1]]
+
+    @property
+    def size_hw(self) -> tuple[int, int]:
+        height, width, *_ = simplejpeg.decode_jpeg_header(self.encoded(0))
+        return int(height), int(width)
+
+    def __getitem__(self, frame: int) -> UInt8[ndarray, "H W 3"]:
+        if not -len(self) <= frame < len(self):
+            raise IndexError(f"frame {frame} of {len(self)}")
+        return simplejpeg.decode_jpeg(self.encoded(frame % len(self)), fastdct=True)
+
+    def decode(self, frames: Sequence[int] | ndarray | None = None) -> UInt8[ndarray, "N H W 3"]:
+        """Several frames (all by default) into one array."""
+        chosen = range(len(self)) if frames is None else frames
+        images = np.empty((len(chosen), *self.size_hw, 3), np.uint8)
+        for image, frame in zip(images, chosen, strict=True):
+            simplejpeg.decode_jpeg(self.encoded(int(frame)), fastdct=True, buffer=image)
+        return images
+
+    def select(self, frames: Sequence[int] | ndarray) -> "JpegFrames":
+        """These frames in this order, still encoded (nearest-frame resampling repeats or drops some)."""
+        return self.pack([self.encoded(int(frame)).tobytes() for frame in frames])

@@ -1,0 +1,96 @@
+"""An append-only file of sealed JSON lines. An append that returned survives a kill; a torn one never shows."""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from egorecovery.episodes.durable import explaining_full_disk, sync_directory
+from egorecovery.episodes.sealed import seal, unseal
+from egorecovery.errors import StoreDamaged
+
+Record = dict[str, Any]
+
+
+class Journal:
+    """One JSON object a line. Any number of processes may append and read at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def records(self) -> list[Record]:
+        """All acknowledged lines, oldest first; a damaged one is an error that names it."""
+        *lines, tail = self._payload().split(b"\n")
+        if tail and self._is_whole(tail[:-1]):  # a whole line whose final newline was overwritten, not a torn append
+            lines.append(tail)
+        return [unseal(line + b"\n", f"{self.path} line {number}") for number, line in enumerate(lines, start=1)]
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        with self._exclusive() as descriptor:
+            self._write(descriptor, record)
+
+    def append_after(self, decide: Callable[[list[Record]], Mapping[str, Any]]) -> Record:
+        """Appends what `decide` makes of the records so far, with no other append in between."""
+        with self._exclusive() as descriptor:
+            record = decide(self.records())
+            self._write(descriptor, record)
+            return dict(record)
+
+    def problems(self) -> list[str]:
+        """What `verify` should say of this file."""
+        try:
+            self.records()
+        except StoreDamaged as error:
+            return [str(error)]
+        if not self._payload().endswith(b"\n") and self._payload():
+            return [
+                f"{self.path} ends in the middle of a line: an append was killed before it was acknowledged (the next "
+                f"append clears it), or the file was cut short"
+            ]
+        return []
+
+    def _payload(self) -> bytes:
+        return self.path.read_bytes() if self.path.exists() else b""
+
+    @staticmethod
+    def _is_whole(line: bytes) -> bool:
+        try:
+            unseal(line + b"\n", "")
+        except StoreDamaged:
+            return False
+        return True
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[int]:
+        """Held for one append; the kernel lets go of it when the holder dies."""
+        fresh = not self.path.exists()
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            if fresh:
+                sync_directory(self.path.parent)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _write(self, descriptor: int, record: Mapping[str, Any]) -> None:
+        end = self._end_of_whole_lines(descriptor)
+        os.ftruncate(descriptor, end)
+        line = memoryview(seal(record))
+        try:
+            with explaining_full_disk(self.path):
+                while line:
+                    line = line[os.write(descriptor, line) :]
+                os.fsync(descriptor)
+        except BaseException:
+            os.ftruncate(descriptor, end)
+            raise
+
+    def _end_of_whole_lines(self, descriptor: int) -> int:
+        """Where the next line goes: over the tail that a killed append left, if any."""
+        size = os.fstat(descriptor).st_size
+        if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
+            return size
+        return self._payload().rfind(b"\n") + 1

@@ -1,0 +1,132 @@
+"""An episode as a Zarr v3 group. Plain arrays are one uncompressed chunk, so reading them is a memory map."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from egorecovery.episodes.episode import CameraStream, Episode, Intrinsics, Provenance
+from egorecovery.episodes.frames import JpegFrames
+from egorecovery.episodes.vocabulary import RATE_HZ, Camera, EpisodeId, Side, Source, Task
+from egorecovery.errors import EpisodeError, StoreDamaged
+
+STREAMS = ("timestamps_s", "state", "action", "effector_m", "reliable")
+DTYPES = {"bool": "?", "uint8": "u1", "uint16": "<u2", "int64": "<i8", "float32": "<f4", "float64": "<f8"}
+
+
+def write_group(directory: Path, episode: Episode) -> None:
+    """All arrays and attributes of an episode, not yet synced. The manifest comes after."""
+    import zarr  # 150 ms that readers never pay
+
+    group = zarr.create_group(directory, zarr_format=3, attributes=describe(episode))
+    for name in STREAMS:
+        _put_plain(group, name, getattr(episode, name))
+    for camera, stream in episode.cameras.items():
+        into = group.create_group(f"cameras/{camera}")
+        _put_plain(into, "jpeg", stream.frames.packed)
+        _put_plain(into, "offsets", stream.frames.offsets)
+        _put_plain(into, "timestamps_s", stream.timestamps_s)
+        if stream.depth_mm is not None:
+            _put_depth(into, stream.depth_mm)
+
+
+def _put_plain(group: Any, name: str, array: ndarray) -> None:
+    # Empty chunks are written too: an all-zero stream is data, and the reader maps the file.
+    config = {"write_empty_chunks": True}
+    group.create_array(name, data=array, chunks=array.shape, compressors=None, filters=None, config=config)
+
+
+def _put_depth(group: Any, depth_mm: ndarray) -> None:
+    from zarr.codecs import BloscCodec, BloscShuffle
+
+    codec = BloscCodec(cname="zstd", clevel=3, shuffle=BloscShuffle.bitshuffle)
+    # 16 frames a chunk: random access stays cheap and the directory small.
+    chunks = (min(16, len(depth_mm)), *depth_mm.shape[1:])
+    group.create_array("depth_mm", data=depth_mm, chunks=chunks, compressors=codec)
+
+
+def describe(episode: Episode) -> dict[str, Any]:
+    """The group's attributes: everything about an episode that is not an array."""
+    return {
+        "id": episode.id,
+        "task": episode.task.name,
+        "active": [str(side) for side in episode.task.active],
+        "source": str(episode.source),
+        "frames": len(episode),
+        "rate_hz": RATE_HZ,
+        "cameras": {
+            str(camera): {**asdict(stream.intrinsics), "depth": stream.depth_mm is not None}
+            for camera, stream in episode.cameras.items()
+        },
+        "provenance": {**asdict(episode.provenance), "details": dict(episode.provenance.details)},
+    }
+
+
+def read_attributes(directory: Path) -> dict[str, Any]:
+    return _read_json(directory / "zarr.json")["attributes"]
+
+
+def read_group(directory: Path) -> Episode:
+    """The episode, with every plain array and JPEG buffer mapped rather than read."""
+    attributes = read_attributes(directory)
+    try:
+        return Episode(
+            id=EpisodeId(attributes["id"]),
+            task=Task(attributes["task"], tuple(Side(side) for side in attributes["active"])),
+            source=Source(attributes["source"]),
+            cameras={
+                Camera(name): _read_camera(directory / "cameras" / name, facts)
+                for name, facts in attributes["cameras"].items()
+            },
+            provenance=Provenance(**attributes["provenance"]),
+            **{name: read_plain(directory / name) for name in STREAMS},
+        )
+    except (EpisodeError, KeyError, TypeError, ValueError) as error:
+        raise StoreDamaged(f"{directory}: not a readable episode ({error}); run 'egorecovery verify'") from error
+
+
+def _read_camera(directory: Path, facts: Mapping[str, Any]) -> CameraStream:
+    intrinsics = {name: value for name, value in facts.items() if name != "depth"}
+    return CameraStream(
+        frames=JpegFrames(read_plain(directory / "jpeg"), read_plain(directory / "offsets")),
+        timestamps_s=read_plain(directory / "timestamps_s"),
+        intrinsics=Intrinsics(**intrinsics),
+        depth_mm=_read_depth(directory / "depth_mm") if facts["depth"] else None,
+    )
+
+
+def _read_depth(directory: Path) -> ndarray:
+    import zarr
+
+    return np.asarray(zarr.open_array(directory, mode="r")[:])
+
+
+def read_plain(directory: Path) -> ndarray:
+    """Maps an array that `write_group` laid out; refuses any other layout rather than misread it."""
+    header = _read_json(directory / "zarr.json")
+    shape = tuple(header["shape"])
+    plain = [codec["name"] for codec in header["codecs"]] == ["bytes"]
+    if not plain or tuple(header["chunk_grid"]["configuration"]["chunk_shape"]) != shape:
+        raise StoreDamaged(f"{directory}: expected one uncompressed chunk; run 'egorecovery verify'")
+    chunk = directory.joinpath("c", *("0" for _ in shape))
+    dtype = np.dtype(DTYPES[header["data_type"]])
+    try:
+        mapped = np.memmap(chunk, dtype=np.uint8, mode="r")
+    except (OSError, ValueError) as error:
+        raise StoreDamaged(f"{chunk}: cannot be mapped ({error}); run 'egorecovery verify'") from error
+    if mapped.nbytes != dtype.itemsize * int(np.prod(shape)):
+        raise StoreDamaged(f"{chunk}: has {mapped.nbytes} bytes, its header says {shape} {dtype}")
+    return np.asarray(mapped).view(dtype).reshape(shape)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise StoreDamaged(f"{path} is missing; run 'egorecovery verify'") from None
+    except ValueError as error:
+        raise StoreDamaged(f"{path}: not JSON ({error}); run 'egorecovery verify'") from error

@@ -1,0 +1,48 @@
+"""JSON that knows whether it is intact: the last field is a SHA-256 of the rest."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from egorecovery.errors import StoreDamaged
+
+SEAL = "sha256"
+
+
+def canonical(record: Mapping[str, Any]) -> bytes:
+    """One byte string per value: sorted keys, no spaces, no NaN."""
+    return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def digest(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical(record)).hexdigest()
+
+
+def seal(record: Mapping[str, Any]) -> bytes:
+    """The record as one line, with its own digest."""
+    assert SEAL not in record, "the seal is added here"
+    return canonical({**record, SEAL: digest(record)}) + b"\n"
+
+
+def unseal(line: bytes, where: str) -> dict[str, Any]:
+    """The record, if not one byte of it has changed since `seal`."""
+    try:
+        record = json.loads(line)
+        sealed = record.pop(SEAL)
+        intact = sealed == digest(record) and seal(record) == line
+    except (ValueError, KeyError, AttributeError, TypeError):
+        intact, record = False, {}
+    if not intact:
+        raise StoreDamaged(f"{where} is damaged: its bytes do not match their SHA-256; restore it from a copy")
+    return record
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    return unseal(path.read_bytes(), str(path))
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,221 @@
+"""A directory of episodes that loses nothing: atomic commits, checksums, one writer, any number of readers.
+
+STORE/store.json           what this directory is
+STORE/episodes/ID/         one Zarr v3 group and its manifest
+STORE/collection.jsonl     every attempt, discarded ones included
+STORE/annotations.jsonl    recovery boundaries, append-only
+STORE/labels/              derived data, rebuilt at will
+STORE/.drafts/             episodes being written, invisible to readers
+"""
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from numpy import ndarray
+
+from egorecovery.episodes.collection import Attempt, CollectionLog
+from egorecovery.episodes.durable import explaining_full_disk, sync_directory, sync_tree, write_file
+from egorecovery.episodes.episode import Episode
+from egorecovery.episodes.layout import read_attributes, read_group, read_plain, write_group
+from egorecovery.episodes.lock import WriterLock
+from egorecovery.episodes.manifest import MANIFEST, Damage, Manifest
+from egorecovery.episodes.sealed import read_sealed, seal
+from egorecovery.episodes.vocabulary import RATE_HZ, EpisodeId, Side, Source, Task, episode_id
+from egorecovery.errors import EpisodeExists, EpisodeNotFound, StoreDamaged, StoreError
+
+STORE = "store.json"
+FORMAT = {"format": "egorecovery-store", "schema": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeCard:
+    """What a listing shows, read without touching an array."""
+
+    id: EpisodeId
+    task: Task
+    source: Source
+    frames: int
+    cameras: tuple[str, ...]
+    operator: str
+    content: str  # hash of all files: changes if and only if the episode does
+
+    @property
+    def duration_s(self) -> float:
+        return (self.frames - 1) / RATE_HZ
+
+
+@dataclass(frozen=True)
+class StagedEpisode:
+    """An episode whose bytes are safe on disk but which no reader sees yet."""
+
+    id: EpisodeId
+    directory: Path
+    manifest: Manifest
+    attempt: Attempt
+
+
+class EpisodeStore:
+    """Opens a store for reading; `writing()` takes the writer's lock."""
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
+        if not (self.root / STORE).is_file():
+            raise StoreError(f"{self.root} is not an episode store: it has no {STORE}; create one with import")
+        found = read_sealed(self.root / STORE)
+        if found != FORMAT:
+            raise StoreError(f"{self.root / STORE} says {found}, this version reads {FORMAT}")
+
+    @classmethod
+    def create(cls, root: Path | str) -> "EpisodeStore":
+        """Opens the store, making it first where there is none. A directory with other things in it is refused."""
+        root = Path(root)
+        if not (root / STORE).exists():
+            if root.exists() and (not root.is_dir() or any(root.iterdir())):
+                raise StoreError(f"{root} exists and is not an episode store; name an empty or a new directory")
+            for folder in ("episodes", ".drafts"):
+                (root / folder).mkdir(parents=True, exist_ok=True)
+            write_file(root / STORE, seal(FORMAT))
+        return cls(root)
+
+    @property
+    def collection(self) -> CollectionLog:
+        return CollectionLog(self.root / "collection.jsonl")
+
+    @property
+    def annotations_path(self) -> Path:
+        return self.root / "annotations.jsonl"
+
+    @property
+    def labels_path(self) -> Path:
+        return self.root / "labels"
+
+    def ids(self) -> list[EpisodeId]:
+        """All committed episodes, in name order."""
+        return [name for name in self.folders() if name in self]
+
+    def folders(self) -> list[EpisodeId]:
+        """All directories that should be episodes, even those whose manifest is gone."""
+        return sorted(EpisodeId(folder.name) for folder in (self.root / "episodes").iterdir())
+
+    def __len__(self) -> int:
+        return len(self.ids())
+
+    def __contains__(self, identifier: str) -> bool:
+        return (self.root / "episodes" / identifier / MANIFEST).is_file()
+
+    def path(self, identifier: str) -> Path:
+        if identifier not in self:
+            known = self.ids()
+            hint = f"it holds {len(known)}, such as {', '.join(known[:3])}" if known else "it holds none"
+            raise EpisodeNotFound(f"{self.root} has no episode {identifier!r}; {hint}")
+        return self.root / "episodes" / identifier
+
+    def read(self, identifier: str) -> Episode:
+        """The episode, lazily: frames are decoded and pages read only when touched."""
+        return read_group(self.path(identifier))
+
+    def stream(self, identifier: str, name: str) -> ndarray:
+        """One low-dimensional stream, mapped."""
+        return read_plain(self.path(identifier) / name)
+
+    def card(self, identifier: str) -> EpisodeCard:
+        folder = self.path(identifier)
+        attributes = read_attributes(folder)
+        return EpisodeCard(
+            id=EpisodeId(attributes["id"]),
+            task=Task(attributes["task"], tuple(Side(side) for side in attributes["active"])),
+            source=Source(attributes["source"]),
+            frames=attributes["frames"],
+            cameras=tuple(attributes["cameras"]),
+            operator=attributes["provenance"]["operator"],
+            content=Manifest.read(folder).content,
+        )
+
+    @contextmanager
+    def writing(self) -> Iterator["StoreWriter"]:
+        """The right to add episodes, held by one process at a time."""
+        with WriterLock(self.root / "writer.lock") as lock:
+            writer = StoreWriter(self, recovered=lock.recovered)
+            writer.clear_drafts()
+            writer.log_committed()
+            yield writer
+
+    def damages(self, identifier: str) -> list[Damage]:
+        """Every file of an episode that is not what was written."""
+        folder = self.root / "episodes" / identifier
+        try:
+            return Manifest.read(folder).damages(folder)
+        except (StoreDamaged, OSError) as error:
+            return [Damage(folder / MANIFEST, str(error))]
+
+    def damages_beside_episodes(self) -> list[Damage]:
+        """Journals that are damaged, and accepted episodes that are gone."""
+        log, path = self.collection, self.collection.journal.path
+        found = [Damage(path, problem) for problem in log.journal.problems()]
+        if not found:
+            accepted = {attempt.episode for attempt in log.attempts() if attempt.accepted}
+            missing = accepted - set(self.ids())
+            found += [Damage(self.root / "episodes" / name, "is missing, though it was accepted") for name in missing]
+        return found
+
+
+class StoreWriter:
+    """Adds episodes under the lock. Made by `EpisodeStore.writing`."""
+
+    def __init__(self, store: EpisodeStore, recovered: str | None) -> None:
+        self.store = store
+        self.recovered = recovered  # the writer that died before us, in words, if one did
+
+    def clear_drafts(self) -> None:
+        """What a killed writer left half done. Nobody else writes while we hold the lock."""
+        drafts = self.store.root / ".drafts"
+        shutil.rmtree(drafts, ignore_errors=True)
+        drafts.mkdir(exist_ok=True)
+
+    def log_committed(self) -> None:
+        """Logs the one episode that a writer killed between rename and log may have left out."""
+        logged = {attempt.episode for attempt in self.store.collection.attempts() if attempt.accepted}
+        for identifier in self.store.ids():
+            if identifier not in logged:
+                self.store.collection.add(Attempt.at(self.store.read(identifier)))
+
+    def add(self, episode: Episode) -> None:
+        """Whole and on disk when this returns; absent if it does not."""
+        self.commit(stage(self.store.root, episode))
+
+    def commit(self, staged: StagedEpisode) -> None:
+        """Makes a staged episode visible in one rename. Adding the same content again changes nothing."""
+        home = self.store.root / "episodes" / staged.id
+        if staged.id in self.store:
+            shutil.rmtree(staged.directory)
+            if Manifest.read(home).content != staged.manifest.content:
+                raise EpisodeExists(f"{home} already holds another recording; choose another id or another store")
+            return
+        staged.directory.rename(home)
+        sync_directory(home.parent)
+        self.store.collection.add(staged.attempt)
+
+    def discard(self, episode: Episode, reasons: tuple[str, ...]) -> None:
+        """Keeps the record of an attempt, not its data."""
+        assert reasons, "a discarded episode has a reason"
+        self.store.collection.add(Attempt.at(episode, reasons))
+
+
+def stage(root: Path, episode: Episode) -> StagedEpisode:
+    """Writes an episode's bytes where no reader looks. Worker processes call this; the lock's holder commits."""
+    directory = root / ".drafts" / f"{episode_id(episode.id)}.{uuid.uuid4().hex}"
+    try:
+        with explaining_full_disk(directory):
+            directory.mkdir(parents=True)
+            write_group(directory, episode)
+            sync_tree(directory)
+        manifest = Manifest.of(directory)
+        manifest.write(directory)
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    return StagedEpisode(id=episode.id, directory=directory, manifest=manifest, attempt=Attempt.at(episode))

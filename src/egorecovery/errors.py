@@ -1,0 +1,53 @@
+"""One tree for everything that can go wrong with a user's input. Messages say what, where, and what to do."""
+
+
+class EgoRecoveryError(Exception):
+    """Base of all errors that the command line shows as one message, without a traceback."""
+
+
+class RecipeError(EgoRecoveryError):
+    """A setting that makes no sense."""
+
+
+class EpisodeError(EgoRecoveryError):
+    """Arrays that do not form an episode."""
+
+
+class EpisodeRejected(EgoRecoveryError):
+    """A well-formed episode that fails the acceptance checks."""
+
+
+class RecordingError(EgoRecoveryError):
+    """A raw recording that cannot be read."""
+
+
+class MotionError(EgoRecoveryError):
+    """A track from which no motion can be recovered."""
+
+
+class AnnotationError(EgoRecoveryError):
+    """A boundary or annotation that does not fit its episode."""
+
+
+class StaleRevision(AnnotationError):
+    """A save that would overwrite an annotation its author has not seen."""
+
+
+class StoreError(EgoRecoveryError):
+    """A store that cannot be opened, read or written."""
+
+
+class StoreLocked(StoreError):
+    """Another writer holds the store."""
+
+
+class StoreDamaged(StoreError):
+    """Bytes on disk are not the bytes that were written."""
+
+
+class EpisodeNotFound(StoreError):
+    """No episode of that name."""
+
+
+class EpisodeExists(StoreError):
+    """An episode of that name is already there, with other content."""
