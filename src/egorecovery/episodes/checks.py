@@ -108,7 +108,7 @@ def no_dropout(episode: Episode, limits: AcceptanceLimits) -> Iterator[str]:
 def tracked_hands(episode: Episode, limits: AcceptanceLimits) -> Iterator[str]:
     if not episode.source.is_human:
         return
-    both = episode.reliable.all(axis=1)
+    both = np.asarray(episode.reliable.all(axis=1))
     if both.mean() < limits.min_tracked:
         yield f"hands: both tracked in {both.mean():.0%} of frames, at least {limits.min_tracked:.0%} wanted"
     lost_s = _longest_run(~both) / RATE_HZ

@@ -20,7 +20,7 @@ class JpegFrames:
     """T encoded frames of one size. Indexing decodes; `packed` may be a memory map, so slices cost no copy."""
 
     packed: UInt8[ndarray, " bytes"]
-    offsets: Int64[ndarray, " T+1"]
+    offsets: Int64[ndarray, " frames_and_end"]
 
     def __post_init__(self) -> None:
         offsets = self.offsets

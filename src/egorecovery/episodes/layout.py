@@ -14,6 +14,7 @@ from egorecovery.episodes.frames import JpegFrames
 from egorecovery.episodes.vocabulary import RATE_HZ, Camera, EpisodeId, Side, Source, Task
 from egorecovery.errors import EpisodeError, StoreDamaged
 
+GROUP = "episode.zarr"  # inside the episode's directory, beside its manifest
 STREAMS = ("timestamps_s", "state", "action", "effector_m", "reliable")
 DTYPES = {"bool": "?", "uint8": "u1", "uint16": "<u2", "int64": "<i8", "float32": "<f4", "float64": "<f8"}
 
@@ -22,7 +23,7 @@ def write_group(directory: Path, episode: Episode) -> None:
     """All arrays and attributes of an episode, not yet synced. The manifest comes after."""
     import zarr  # 150 ms that readers never pay
 
-    group = zarr.create_group(directory, zarr_format=3, attributes=describe(episode))
+    group = zarr.create_group(directory / GROUP, zarr_format=3, attributes=describe(episode))
     for name in STREAMS:
         _put_plain(group, name, getattr(episode, name))
     for camera, stream in episode.cameras.items():
@@ -67,7 +68,7 @@ def describe(episode: Episode) -> dict[str, Any]:
 
 
 def read_attributes(directory: Path) -> dict[str, Any]:
-    return _read_json(directory / "zarr.json")["attributes"]
+    return _read_json(directory / GROUP / "zarr.json")["attributes"]
 
 
 def read_group(directory: Path) -> Episode:
@@ -79,14 +80,19 @@ def read_group(directory: Path) -> Episode:
             task=Task(attributes["task"], tuple(Side(side) for side in attributes["active"])),
             source=Source(attributes["source"]),
             cameras={
-                Camera(name): _read_camera(directory / "cameras" / name, facts)
+                Camera(name): _read_camera(directory / GROUP / "cameras" / name, facts)
                 for name, facts in attributes["cameras"].items()
             },
             provenance=Provenance(**attributes["provenance"]),
-            **{name: read_plain(directory / name) for name in STREAMS},
+            **{name: read_stream(directory, name) for name in STREAMS},
         )
     except (EpisodeError, KeyError, TypeError, ValueError) as error:
         raise StoreDamaged(f"{directory}: not a readable episode ({error}); run 'egorecovery verify'") from error
+
+
+def read_stream(directory: Path, name: str) -> ndarray:
+    """One of `STREAMS`, mapped."""
+    return read_plain(directory / GROUP / name)
 
 
 def _read_camera(directory: Path, facts: Mapping[str, Any]) -> CameraStream:

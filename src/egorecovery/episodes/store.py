@@ -1,7 +1,7 @@
 """A directory of episodes that loses nothing: atomic commits, checksums, one writer, any number of readers.
 
 STORE/store.json           what this directory is
-STORE/episodes/ID/         one Zarr v3 group and its manifest
+STORE/episodes/ID/         one Zarr v3 group, episode.zarr, and its manifest
 STORE/collection.jsonl     every attempt, discarded ones included
 STORE/annotations.jsonl    recovery boundaries, append-only
 STORE/labels/              derived data, rebuilt at will
@@ -20,7 +20,7 @@ from numpy import ndarray
 from egorecovery.episodes.collection import Attempt, CollectionLog
 from egorecovery.episodes.durable import explaining_full_disk, sync_directory, sync_tree, write_file
 from egorecovery.episodes.episode import Episode
-from egorecovery.episodes.layout import read_attributes, read_group, read_plain, write_group
+from egorecovery.episodes.layout import read_attributes, read_group, read_stream, write_group
 from egorecovery.episodes.lock import WriterLock
 from egorecovery.episodes.manifest import MANIFEST, Damage, Manifest
 from egorecovery.episodes.sealed import read_sealed, seal
@@ -120,7 +120,7 @@ class EpisodeStore:
 
     def stream(self, identifier: str, name: str) -> ndarray:
         """One low-dimensional stream, mapped."""
-        return read_plain(self.path(identifier) / name)
+        return read_stream(self.path(identifier), name)
 
     def card(self, identifier: str) -> EpisodeCard:
         folder = self.path(identifier)

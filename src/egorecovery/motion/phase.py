@@ -36,4 +36,4 @@ class PhaseGrid:
         after = np.minimum(before + 1, len(path_TAX) - 1)
         weight = (position - before).reshape(-1, *(1,) * (path_TAX.ndim - 1))
         path = path_TAX.astype(np.float64)
-        return path[before] * (1 - weight) + path[after] * weight
+        return path[before] + (path[after] - path[before]) * weight  # exact where nothing moves

@@ -11,7 +11,7 @@ from egorecovery.episodes import RATE_HZ
 from egorecovery.motion import motion_energy
 
 MIN_SHARE = 0.1  # of the path on either side: a valley nearer to an end separates nothing
-MIN_BURST = 0.15  # of the top speed: ripples shallower than this are tremor, not pauses
+MIN_BURST = 0.1  # of the top speed: ripples shallower than this are tremor, not pauses
 NEARLY_AS_CLEAR = 0.8
 
 

@@ -1,0 +1,5 @@
+"""`python -m egorecovery`."""
+
+from egorecovery.cli.main import main
+
+raise SystemExit(main())

@@ -1,0 +1,73 @@
+"""Pictures of the cell: one off-screen renderer for the three cameras, closed explicitly."""
+
+from types import TracebackType
+
+import numpy as np
+from jaxtyping import UInt8, UInt16
+from numpy import ndarray
+
+from egorecovery.episodes import Camera
+from egorecovery.workcell.physics import MjData, MjModel, mujoco
+
+MM_PER_M = 1000.0
+FARTHEST_MM = 65535
+
+
+class Cameras:
+    """Renders square images. Holds a GL context, which belongs to the thread that made it: close it there."""
+
+    def __init__(self, model: MjModel, size_px: int = 96) -> None:
+        self.size_px = size_px
+        self._model = model
+        self._renderer = mujoco.Renderer(model, size_px, size_px, max_geom=model.ngeom + 100)
+        for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION, mujoco.mjtRndFlag.mjRND_HAZE):
+            self._renderer.scene.flags[flag] = False
+        self._option = mujoco.MjvOption()
+        self._views = {camera: _fixed(model, camera) for camera in Camera}
+
+    def render(self, data: MjData, camera: Camera) -> UInt8[ndarray, "H W 3"]:
+        self._renderer.update_scene(data, self._views[camera], self._option)
+        return self._renderer.render()
+
+    def render_all(self, data: MjData) -> dict[Camera, UInt8[ndarray, "H W 3"]]:
+        """All three views of one instant: the scene is gathered once, only the viewpoint changes."""
+        images = {}
+        for camera, view in self._views.items():
+            if images:
+                mujoco.mjv_updateCamera(self._model, data, view, self._renderer.scene)
+            else:
+                self._renderer.update_scene(data, view, self._option)
+            images[camera] = self._renderer.render()
+        return images
+
+    def depth_mm(self, data: MjData, camera: Camera) -> UInt16[ndarray, "H W"]:
+        """Distance along the viewing axis, as RGB-D cameras give it; 0 where there is nothing, as theirs."""
+        self._renderer.update_scene(data, self._views[camera], self._option)
+        self._renderer.enable_depth_rendering()
+        try:
+            depth_mm = np.rint(self._renderer.render() * MM_PER_M)
+        finally:
+            self._renderer.disable_depth_rendering()
+        return np.where(depth_mm < self._farthest_mm, depth_mm, 0).astype(np.uint16)
+
+    @property
+    def _farthest_mm(self) -> float:
+        return min(FARTHEST_MM, 0.99 * self._model.vis.map.zfar * self._model.stat.extent * MM_PER_M)
+
+    def close(self) -> None:
+        self._renderer.close()
+
+    def __enter__(self) -> "Cameras":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _fixed(model: MjModel, camera: Camera):
+    view = mujoco.MjvCamera()
+    view.type = mujoco.mjtCamera.mjCAMERA_FIXED
+    view.fixedcamid = model.camera(str(camera)).id
+    return view

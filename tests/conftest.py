@@ -1,0 +1,28 @@
+"""Array shapes named in signatures are checked here and nowhere else: users do not pay for it."""
+
+from jaxtyping import install_import_hook
+
+install_import_hook("egorecovery", "beartype.beartype")
+
+import numpy as np  # noqa: E402 - the hook must come before anything of egorecovery
+import pytest  # noqa: E402
+
+from egorecovery.episodes import EpisodeStore  # noqa: E402
+from making import make_episode  # noqa: E402
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def store(tmp_path) -> EpisodeStore:
+    """A store with one small episode of each source."""
+    from egorecovery.episodes import Source
+
+    store = EpisodeStore.create(tmp_path / "store")
+    with store.writing() as writer:
+        for source in Source:
+            writer.add(make_episode(f"{source}-0", source=source))
+    return store
