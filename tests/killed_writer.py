@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from itertools import count
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def save_annotations(root: Path) -> None:
 
 
 def die_before_each_change(root: Path) -> None:
-    """In store after store: makes it, adds an episode, annotates it, and dies one change of a file later than before."""
+    """In store after store: makes it, adds and annotates an episode, and dies one change of a file later each time."""
     for fatal in count(1):
         store = root / f"{fatal:04d}"
         child = os.fork()
@@ -115,7 +116,7 @@ def hold_lock_with_worker(root: Path, start_method: str) -> None:
         sys.stdin.read()
 
 
-def _idle(ready: "multiprocessing.connection.Connection") -> None:  # type: ignore[name-defined]
+def _idle(ready: Connection) -> None:
     ready.send("up")
     time.sleep(120)  # the test ends it long before
 

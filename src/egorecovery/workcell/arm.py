@@ -13,14 +13,14 @@ from egorecovery.episodes import Camera, Side
 from egorecovery.workcell.physics import MjSpec, mujoco
 
 Body = Any  # mujoco's MjsBody; the bindings carry no type stubs
-Point = tuple[float, float, float]
+Point = tuple[float | int, float | int, float | int]
 
 ARM_JOINTS = 6
 OPENING_M = 0.08  # between the pads, fully open
 
 SHOULDER_HEIGHT_M = 0.13
-UPPER_ARM_M = 0.285
-FOREARM_M = 0.26
+UPPER_ARM_M = 0.295
+FOREARM_M = 0.27
 WRIST_TO_HAND_M = 0.035
 HAND_TO_TOOL_M = 0.108
 
@@ -47,14 +47,14 @@ class JointSpec:
     torque_limit: float  # N m: what stops an arm that is commanded into the table
 
 
-# The wrist's limits keep the camera from swinging through the forearm.
+# The elbow's limit keeps the forearm off the upper arm, the wrist's keep the camera off the forearm.
 JOINTS = (
-    JointSpec((0, 0, 1), -2.6, 2.6, 400, 0.1, 25),
-    JointSpec((0, 1, 0), -0.8, 2.1, 400, 0.1, 25),
-    JointSpec((0, 1, 0), -1.5, 1.2, 300, 0.1, 20),
-    JointSpec((1, 0, 0), -2.9, 2.9, 120, 0.02, 8),
-    JointSpec((0, 1, 0), -1.3, 1.9, 120, 0.02, 8),
-    JointSpec((1, 0, 0), -2.5, 2.5, 60, 0.02, 5),
+    JointSpec((0, 0, 1), -2.6, 2.6, 400.0, 0.1, 25.0),
+    JointSpec((0, 1, 0), -0.8, 2.1, 400.0, 0.1, 25.0),
+    JointSpec((0, 1, 0), -1.5, 1.0, 300.0, 0.1, 20.0),
+    JointSpec((1, 0, 0), -2.9, 2.9, 120.0, 0.02, 8.0),
+    JointSpec((0, 1, 0), -1.3, 1.9, 120.0, 0.02, 8.0),
+    JointSpec((1, 0, 0), -2.5, 2.5, 60.0, 0.02, 5.0),
 )
 
 

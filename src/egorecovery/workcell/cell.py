@@ -1,12 +1,11 @@
 """The cell: a table, a floor, lights, three cameras, and whoever works there.
 
 Workspace frame (the world frame of the model, metres): the origin is the point of the table top that both arms reach
-best, x points forward (away from the bases), y to the left, z up. The bases stand at x = -0.32, y = +0.25 and -0.25.
+best, x points forward (away from the bases), y to the left, z up. The bases stand at x = -0.30, y = +0.25 and -0.25.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import radians
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from egorecovery.workcell.physics import MjModel, MjSpec, mujoco, set_physics
 
 SpecAddition = Callable[[MjSpec], None]  # adds bodies, materials, actuators... to a cell that is being built
 
-BASE_IN_WORKSPACE_M = {Side.LEFT: (-0.32, 0.25, 0.0), Side.RIGHT: (-0.32, -0.25, 0.0)}
+BASE_IN_WORKSPACE_M = {Side.LEFT: (-0.30, 0.25, 0.0), Side.RIGHT: (-0.30, -0.25, 0.0)}
 TABLE_CENTRE_M = (0.08, 0.0)
 TABLE_HALF_M = (0.52, 0.62, 0.02)
 FLOOR_M = -0.75  # below the table top
@@ -86,12 +85,10 @@ def _set_rendering(spec: MjSpec) -> None:
     quality = spec.visual.quality
     quality.shadowsize, quality.offsamples = 0, 0
     quality.numslices, quality.numstacks, quality.numquads = 12, 6, 1
-    window = getattr(spec.visual, "global_")
+    window = spec.visual.global_
     window.offwidth, window.offheight = 1280, 1280
-    spec.stat.extent, spec.stat.center = (
-        1.0,
-        (0.0, 0.0, 0.0),
-    )  # fixed, so that clipping and depth do not vary with objects
+    # Fixed, so that clipping planes and depth do not vary with the objects.
+    spec.stat.extent, spec.stat.center = 1.0, (0.0, 0.0, 0.0)
     spec.visual.map.znear, spec.visual.map.zfar = 0.01, 6.0
     light = spec.visual.headlight
     light.ambient, light.diffuse, light.specular = (0.42,) * 3, (0.22,) * 3, (0.0,) * 3

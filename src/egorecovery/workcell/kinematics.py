@@ -23,7 +23,7 @@ POINTING_DOWN = Rotation.from_matrix([[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0
 
 
 # Fingers down, tools at x -0.13, y +-0.14, z 0.15 m, grippers open: in the lower corners of the head view.
-_HOME_LEFT = (-0.5248, -0.0356, 0.5233, 0.0, 1.0832, -0.5248, 1.0)
+_HOME_LEFT = (-0.5743, -0.1160, 0.6185, 0.0, 1.0684, -0.5743, 1.0)
 _MIRROR = np.array([-1, 1, 1, -1, 1, -1, 1])  # the right arm is the left one seen in a mirror at y = 0
 HOME = np.concatenate([_HOME_LEFT, _MIRROR * _HOME_LEFT])
 HOME.setflags(write=False)
@@ -63,8 +63,11 @@ class Solution:
 
 
 def pointing_down(yaw_rad: float = 0.0, tilt_rad: float = 0.0, roll_rad: float = 0.0) -> Rotation:
-    """Fingers down, opening along y at yaw 0; yaw turns about the vertical, tilt raises the fingertips forward
-    (pi/2: a horizontal grasp pointing along the yaw), roll leans the opening axis."""
+    """Fingers down, opening along y at yaw 0.
+
+    Yaw turns about the vertical; tilt raises the fingertips forward (pi/2: a horizontal grasp that points along the
+    yaw); roll leans the opening axis.
+    """
     return Rotation.from_euler("ZYX", [yaw_rad, -tilt_rad, roll_rad]) * POINTING_DOWN
 
 
@@ -83,9 +86,13 @@ class ArmKinematics:
         self._jacobian = np.zeros((6, self._model.nv))
 
     def tool_pose(self, joints_rad: Float[ndarray, "6"]) -> ToolPose:
+        position_m, matrix = self.tool_axes(joints_rad)
+        return ToolPose(position_m, Rotation.from_matrix(matrix))
+
+    def tool_axes(self, joints_rad: Float[ndarray, "6"]) -> tuple[Float[ndarray, "3"], Float[ndarray, "3 3"]]:
+        """Position and axes (columns) of the tool."""
         self._place(joints_rad)
-        matrix = self._data.site_xmat[self._tool].reshape(3, 3)
-        return ToolPose(self._data.site_xpos[self._tool].copy(), Rotation.from_matrix(matrix))
+        return self._data.site_xpos[self._tool].copy(), self._data.site_xmat[self._tool].reshape(3, 3).copy()
 
     def solve(self, target: ToolPose, start_rad: Float[ndarray, "6"], how: Solver | None = None) -> Solution:
         """The nearest solution from a start: pass the previous one and a path stays on its branch."""
@@ -137,7 +144,7 @@ class ArmKinematics:
         return self._jacobian[:, :ARM_JOINTS]
 
 
-def effector_poses(joints: Float[ndarray, "*T 14"]) -> tuple[Float[ndarray, "*T 2 3"], Float[ndarray, "*T 2 3 3"]]:
+def effector_poses(joints: Float[ndarray, "*T D"]) -> tuple[Float[ndarray, "*T 2 3"], Float[ndarray, "*T 2 3 3"]]:
     """Positions (`effector_m`) and rotation matrices of both tools for proprioception or action vectors."""
     joints = np.asarray(joints, float)
     if joints.shape[-1:] != (2 * (ARM_JOINTS + 1),):
@@ -147,8 +154,7 @@ def effector_poses(joints: Float[ndarray, "*T 14"]) -> tuple[Float[ndarray, "*T 
     position_m, matrix = np.empty((len(flat), 2, 3)), np.empty((len(flat), 2, 3, 3))
     for frame, both in enumerate(flat):
         for effector, arm in enumerate(arms):
-            pose = arm.tool_pose(both[effector, :ARM_JOINTS])
-            position_m[frame, effector], matrix[frame, effector] = pose.position_m, pose.rotation.as_matrix()
+            position_m[frame, effector], matrix[frame, effector] = arm.tool_axes(both[effector, :ARM_JOINTS])
     return position_m.reshape(*joints.shape[:-1], 2, 3), matrix.reshape(*joints.shape[:-1], 2, 3, 3)
 
 
@@ -159,10 +165,8 @@ def home_rad(side: Side) -> Float[ndarray, "6"]:
 
 def search_starts(side: Side) -> list[Float[ndarray, "6"]]:
     """Home, then home with the wrist turned: a tilted or sideways hand often lies on another wrist branch."""
-    starts = [home_rad(side)]
-    for roll_rad, pitch_rad, turn_rad in ((0, 0, 1.4), (0, 0, -1.4), (1.5, 0, 0), (-1.5, 0, 0), (0, -1.5, 0)):
-        starts.append(home_rad(side) + (0, 0, 0, roll_rad, pitch_rad, turn_rad))
-    return starts
+    wrist_turns_rad = ((0, 0, 0), (0, 0, 1.4), (0, 0, -1.4), (1.5, 0, 0), (-1.5, 0, 0), (0, -1.5, 0))
+    return [np.append(home_rad(side)[:3], home_rad(side)[3:] + turn_rad) for turn_rad in wrist_turns_rad]
 
 
 @cache

@@ -1,9 +1,10 @@
 """The one door to MuJoCo: its import, the measured physics options, whole-state snapshots, divergence."""
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float64
@@ -17,10 +18,16 @@ os.environ.setdefault("MUJOCO_GL", "egl" if Path("/dev/nvidiactl").exists() else
 # Mesa would start a thread per core for 96x96 images; processes scale better than threads here.
 os.environ.setdefault("LP_NUM_THREADS", "0")
 
-import mujoco as _bindings  # noqa: E402 - after the GL default above
-from mujoco import MjData, MjModel, MjSpec  # noqa: E402 # pyright: ignore[reportAttributeAccessIssue] - compiled, no stubs
+import mujoco as _bindings
 
+# The bindings are compiled and carry no stubs: to the type checker these are names only.
 mujoco: Any = _bindings
+MjData: TypeAlias = Any
+MjModel: TypeAlias = Any
+MjSpec: TypeAlias = Any
+
+# By default MuJoCo appends its warnings to a file in the current directory; `check` reports what matters.
+mujoco.set_mju_user_warning(logging.getLogger(__name__).debug)
 
 TIMESTEP_S = 0.002
 # Grasps held 10/10 with 0.1 mm slip in 10 s at these contact settings (design, section 7).
@@ -30,8 +37,6 @@ CONTACT_SOLIMP = (0.95, 0.99, 0.001, 0.5, 2.0)
 CONTACT_DIM = 4  # torsional friction, so that an object held at one spot does not swivel
 
 SPEED_LIMIT = 200.0  # rad/s or m/s: nothing on a table gets there, a diverging solver does within a few steps
-
-__all__ = ["MjData", "MjModel", "MjSpec", "PhysicsDiverged", "PhysicsState", "mujoco"]
 
 
 class PhysicsDiverged(EgoRecoveryError):

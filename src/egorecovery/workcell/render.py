@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import UInt8, UInt16
 from numpy import ndarray
 
-from egorecovery.episodes import Camera
+from egorecovery.episodes import Camera, Intrinsics
 from egorecovery.workcell.physics import MjData, MjModel, mujoco
 
 MM_PER_M = 1000.0
@@ -30,15 +30,8 @@ class Cameras:
         return self._renderer.render()
 
     def render_all(self, data: MjData) -> dict[Camera, UInt8[ndarray, "H W 3"]]:
-        """All three views of one instant: the scene is gathered once, only the viewpoint changes."""
-        images = {}
-        for camera, view in self._views.items():
-            if images:
-                mujoco.mjv_updateCamera(self._model, data, view, self._renderer.scene)
-            else:
-                self._renderer.update_scene(data, view, self._option)
-            images[camera] = self._renderer.render()
-        return images
+        """All three views of one instant."""
+        return {camera: self.render(data, camera) for camera in Camera}
 
     def depth_mm(self, data: MjData, camera: Camera) -> UInt16[ndarray, "H W"]:
         """Distance along the viewing axis, as RGB-D cameras give it; 0 where there is nothing, as theirs."""
@@ -49,6 +42,13 @@ class Cameras:
         finally:
             self._renderer.disable_depth_rendering()
         return np.where(depth_mm < self._farthest_mm, depth_mm, 0).astype(np.uint16)
+
+    def intrinsics(self, camera: Camera) -> Intrinsics:
+        """The pinhole behind a camera's pictures."""
+        fovy_rad = np.deg2rad(self._model.camera(str(camera)).fovy[0])
+        focal_px = float(self.size_px / 2 / np.tan(fovy_rad / 2))
+        size_px, centre_px = self.size_px, self.size_px / 2
+        return Intrinsics(width=size_px, height=size_px, fx=focal_px, fy=focal_px, cx=centre_px, cy=centre_px)
 
     @property
     def _farthest_mm(self) -> float:

@@ -63,7 +63,7 @@ class RobotCell:
     def refresh(self) -> None:
         physics.refresh(self.model, self.data)
 
-    def step(self, target: Float[ndarray, "14"]) -> None:
+    def step(self, target: ndarray) -> None:
         """One 40 ms control step towards absolute targets, clipped to the limits of joints and drives.
 
         The servos see a ramp from the last target to this one, as a real controller interpolates: steps at 25 Hz
@@ -103,7 +103,7 @@ class RobotCell:
         physics.restore(self.model, self.data, state)
 
 
-def clip_target(target: Float[ndarray, "14"]) -> Float[ndarray, "14"]:
+def clip_target(target: ndarray) -> Float[ndarray, "14"]:
     """The target within joint limits; refuses what is no joint vector."""
     target = np.asarray(target, float)
     if target.shape != (STATE_DIM,) or not np.isfinite(target).all():

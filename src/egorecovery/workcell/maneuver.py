@@ -1,0 +1,58 @@
+"""What a demonstrator wants to do, said for a gripper and a hand alike: tool poses to pass, fingers to close.
+
+A script is a generator. It looks at the world between waypoints, so a second try starts from what really happened.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from egorecovery.episodes import Side
+from egorecovery.workcell.kinematics import ToolPose
+
+Facts = TypeVar("Facts", covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """One hand's next goal."""
+
+    pose: ToolPose
+    opening_01: float  # of the gripper; 0 squeezes
+    holds_m: float = (
+        0.0  # width of what is between the fingers: a person's hand closes to it, a gripper is stopped by it
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waypoint:
+    """Where the hands go next. A side that is not named stays as it is."""
+
+    reaches: Mapping[Side, Reach] = field(default_factory=dict)
+    pace: float = 1.0  # of the demonstrator's own speed; contact wants less
+    straight: bool = False  # no arc: the way matters, not only its end
+    wait_s: float = 0.0  # stand still afterwards
+
+
+@dataclass(frozen=True)
+class CorrectionDone:
+    """Between two waypoints: the failure is corrected, ordinary execution resumes (t_rec)."""
+
+
+Script = Iterator[Waypoint | CorrectionDone]
+
+
+class World(Protocol[Facts]):
+    """What a script may look at."""
+
+    def facts(self) -> Facts:
+        """The objects, as the task's rules see them."""
+        ...
+
+    def tool(self, side: Side) -> ToolPose:
+        """Where a hand was last told to be."""
+        ...
+
+    def opening_01(self, side: Side) -> float:
+        """How far it was last told to open."""
+        ...

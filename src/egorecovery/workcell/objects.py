@@ -1,0 +1,67 @@
+"""Free objects in a model: where they are, and how to put them somewhere."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from scipy.spatial.transform import Rotation
+
+from egorecovery.workcell.physics import MjData, MjModel, mujoco
+
+
+@dataclass(frozen=True, eq=False)
+class Pose:
+    """An object in the workspace frame."""
+
+    position_m: Float[ndarray, "3"]
+    axes: Float[ndarray, "3 3"]  # columns: the object's x, y, z
+    velocity_mps: Float[ndarray, "3"]
+
+    @property
+    def up(self) -> Float[ndarray, "3"]:
+        return self.axes[:, 2]
+
+    @property
+    def tilt_rad(self) -> float:
+        """Between the object's z axis and the vertical."""
+        return float(np.arccos(np.clip(self.axes[2, 2], -1, 1)))
+
+    @property
+    def yaw_rad(self) -> float:
+        return float(np.arctan2(self.axes[1, 0], self.axes[0, 0]))
+
+    @property
+    def rotation(self) -> Rotation:
+        return Rotation.from_matrix(self.axes)
+
+    def of(self, point_m: Float[ndarray, "3"]) -> Float[ndarray, "3"]:
+        """A workspace point in the object's own frame."""
+        return self.axes.T @ (point_m - self.position_m)
+
+
+def pose_of(model: MjModel, data: MjData, body: str) -> Pose:
+    identifier = model.body(body).id
+    velocity = np.zeros(6)
+    mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_BODY, identifier, velocity, 0)
+    return Pose(data.xpos[identifier].copy(), data.xmat[identifier].reshape(3, 3).copy(), velocity[3:])
+
+
+def put(model: MjModel, data: MjData, body: str, position_m: ndarray, quaternion_wxyz: ndarray) -> None:
+    """Place a body with a free joint, at rest."""
+    joint = int(model.body(body).jntadr[0])
+    position, velocity = int(model.jnt_qposadr[joint]), int(model.jnt_dofadr[joint])
+    data.qpos[position : position + 7] = np.concatenate([position_m, quaternion_wxyz])
+    data.qvel[velocity : velocity + 6] = 0.0
+
+
+def touching(model: MjModel, data: MjData, body: str, other: str) -> bool:
+    """Whether any geom of one body is in contact with any geom of the other."""
+    wanted = {model.body(body).id, model.body(other).id}
+    bodies = model.geom_bodyid
+    return any({int(bodies[c.geom1]), int(bodies[c.geom2])} == wanted for c in data.contact[: data.ncon])
+
+
+def yaw_quaternion(yaw_rad: float) -> Float[ndarray, "4"]:
+    """w x y z of a turn about the vertical."""
+    return np.array([np.cos(yaw_rad / 2), 0.0, 0.0, np.sin(yaw_rad / 2)])

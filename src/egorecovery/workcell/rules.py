@@ -1,0 +1,82 @@
+"""When a rollout is over, and how it went: the paper's protocol as pure functions and one small state machine."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from egorecovery.episodes import RATE_HZ
+from egorecovery.errors import RecipeError
+
+
+class Result(StrEnum):
+    SUCCESS = "success"
+    FAILURE = "failure"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a rollout."""
+
+    result: Result
+    reason: str
+    frame: int
+
+    @property
+    def succeeded(self) -> bool:
+        return self.result is Result.SUCCESS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """Appendix, closed-loop evaluation: the time a rollout may take and what ends it early."""
+
+    time_limit_s: float = 300.0
+    stable_s: float = 3.0  # the goal must hold this long
+    home_rad: float = 0.12  # both arms this close to the initial pose again ...
+    away_rad: float = 0.45  # ... after having been this far from it: a reset, which ends the rollout
+
+    def __post_init__(self) -> None:
+        if not 0 < self.stable_s < self.time_limit_s or not 0 < self.home_rad < self.away_rad:
+            raise RecipeError(f"stable_s must lie within the time limit and home_rad below away_rad, got {self}")
+
+
+class Judge:
+    """Watches one rollout frame by frame. Everything it needs is passed in, so it can be tested on made-up states."""
+
+    def __init__(self, protocol: Protocol, home: Float[ndarray, "14"]) -> None:
+        self.protocol = protocol
+        self._home = _arm_joints(home)
+        self._frame = -1
+        self._goal_since: int | None = None
+        self._has_left_home = False
+
+    def watch(self, *, goal: bool, terminal: str | None, joints: Float[ndarray, "14"]) -> Outcome | None:
+        """The outcome, once there is one. `terminal` is the task's terminal failure in words, if it happened."""
+        self._frame += 1
+        if terminal is not None:
+            return Outcome(Result.FAILURE, terminal, self._frame)
+        if not goal:
+            self._goal_since = None
+        elif self._goal_since is None:
+            self._goal_since = self._frame
+        if self._goal_since is not None and self._frame - self._goal_since >= self.protocol.stable_s * RATE_HZ:
+            return Outcome(Result.SUCCESS, "goal held", self._frame)
+        if self._is_reset(joints) and not goal:
+            return Outcome(Result.FAILURE, "reset: the robot returned to its initial pose", self._frame)
+        if self._frame >= self.protocol.time_limit_s * RATE_HZ:
+            return Outcome(Result.FAILURE, "time limit", self._frame)
+        return None
+
+    def _is_reset(self, joints: Float[ndarray, "14"]) -> bool:
+        """Back at the initial pose after having gone to work."""
+        distance_rad = float(np.abs(_arm_joints(joints) - self._home).max())
+        self._has_left_home |= distance_rad > self.protocol.away_rad
+        return self._has_left_home and distance_rad < self.protocol.home_rad
+
+
+def _arm_joints(joints: Float[ndarray, "14"]) -> Float[ndarray, "12"]:
+    """Grippers do not count: opening them is work."""
+    return np.delete(np.asarray(joints, float), [6, 13])

@@ -1,0 +1,88 @@
+"""What a task brings to the workcell. A task of one's own implements this and nothing else."""
+
+from typing import Any, Protocol
+
+from numpy.random import Generator
+
+from egorecovery.episodes import Side, Task
+from egorecovery.workcell.kinematics import ToolPose
+from egorecovery.workcell.maneuver import Script, World
+from egorecovery.workcell.physics import MjData, MjModel, MjSpec
+from egorecovery.workcell.starts import Start
+
+
+class Stage(Protocol):
+    """How a scene puts itself into a start, whoever works there. Every call leaves the scene at rest."""
+
+    def put(self, body: str, position_m: Any, quaternion_wxyz: Any = (1, 0, 0, 0)) -> None:
+        """Place a free object."""
+        ...
+
+    def place(self, side: Side, pose: ToolPose, opening_01: float = 1.0) -> None:
+        """Put a hand somewhere without moving there."""
+        ...
+
+    def hold(self, side: Side, body: str, width_m: float) -> None:
+        """Close the hand on an object that lies between its fingers."""
+        ...
+
+    def perform(self, script: Script) -> None:
+        """Carry out a (failing) attempt, so that the failure state is one that physics made."""
+        ...
+
+    def settle(self, seconds: float) -> None:
+        """Let go of time, hands held."""
+        ...
+
+    @property
+    def world(self) -> World[Any]:
+        """For scripts that `perform` runs."""
+        ...
+
+
+class TaskScene(Protocol):
+    """One task: its objects, its starts, its rules, its demonstrations."""
+
+    task: Task
+    graspable: tuple[str, ...]  # bodies that a hand can hold
+    modes: dict[str, float]  # failure modes and how often each is drawn
+
+    def add_objects(self, spec: MjSpec) -> None:
+        """Bodies, geoms and materials, with names of the task's own."""
+        ...
+
+    def draw_initial(self, rng: Generator) -> Start:
+        """A nominal start."""
+        ...
+
+    def draw_failure(self, rng: Generator, mode: str) -> Start:
+        """A start of the failure family, anywhere in it."""
+        ...
+
+    def stage(self, stage: Stage, start: Start) -> None:
+        """Bring the scene into a start."""
+        ...
+
+    def facts(self, model: MjModel, data: MjData) -> Any:
+        """All that the rules look at, and nothing else of the simulator."""
+        ...
+
+    def goal(self, facts: Any) -> bool:
+        """The goal state, at this instant."""
+        ...
+
+    def terminal(self, facts: Any, first: Any) -> str | None:
+        """A failure that no retry can mend, in words; `first` are the facts at the start."""
+        ...
+
+    def spoiled(self, facts: Any, start: Start) -> str | None:
+        """Why a staged scene is not the start it should be; None when it is."""
+        ...
+
+    def succeed(self, world: World[Any], rng: Generator) -> Script:
+        """The nominal demonstration."""
+        ...
+
+    def recover(self, world: World[Any], rng: Generator) -> Script:
+        """From a failure: correct it, say so, finish the task."""
+        ...

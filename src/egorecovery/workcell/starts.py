@@ -1,0 +1,25 @@
+"""A start: where a demonstration or a rollout begins, as numbers that can be written down and staged again."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["initial", "recovery"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Staging it again, with any embodiment and on any day, gives the same scene."""
+
+    task: str
+    kind: Kind
+    mode: str  # "nominal", or the failure mode
+    parameters: Mapping[str, float] = field(default_factory=dict)  # metres and radians; their names are the task's
+    appearance: int = 0  # seed of light, colours and camera jitter; 0 is the plain room
+
+    def record(self) -> dict[str, Any]:
+        return {**asdict(self), "parameters": dict(self.parameters)}
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "Start":
+        return cls(**record)

@@ -1,0 +1,219 @@
+"""Cube stacking: put the yellow cube on the green one with the right arm.
+
+Failures after a stacking attempt, the hand above the green cube: the yellow cube is still held but off to a side
+(`held`), or it slipped off and lies beside the green one (`fallen`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+
+from egorecovery.episodes import Side
+from egorecovery.episodes.vocabulary import CUBE_STACK
+from egorecovery.workcell.kinematics import ToolPose, pointing_down
+from egorecovery.workcell.maneuver import CorrectionDone, Reach, Script, Waypoint, World
+from egorecovery.workcell.objects import Pose, pose_of, touching, yaw_quaternion
+from egorecovery.workcell.physics import MjData, MjModel, MjSpec, mujoco
+from egorecovery.workcell.scene import Stage
+from egorecovery.workcell.starts import Start
+
+CUBE_M = 0.04
+HALF_M = CUBE_M / 2
+YELLOW, GREEN = "yellow_cube", "green_cube"
+ARM = Side.RIGHT
+
+ABOVE_M = 0.09  # tool height from which the hand comes down on a cube
+GREEN_REGION_M = ((0.0, 0.07), (-0.07, 0.01))  # x and y of the green cube
+REACHABLE_M = ((-0.16, 0.2), (-0.28, 0.16))  # a cube outside has left the workspace
+DISPLACED_M = 0.02  # the green cube may be touched, not moved
+
+
+@dataclass(frozen=True, eq=False)
+class CubeFacts:
+    yellow: Pose
+    green: Pose
+    held: bool  # a finger touches the yellow cube
+    stacked_contact: bool  # the cubes touch
+
+
+class CubeStack:
+    task = CUBE_STACK
+    graspable = (YELLOW,)
+    modes = {"held": 0.3, "fallen": 0.7}  # held is the easier one: the cube need not be found again
+
+    def add_objects(self, spec: MjSpec) -> None:
+        for name, rgba in ((YELLOW, (0.93, 0.76, 0.12, 1)), (GREEN, (0.16, 0.58, 0.28, 1))):
+            spec.add_material(name=name, rgba=rgba, specular=0.1, shininess=0.1)
+            body = spec.worldbody.add_body(name=name, pos=(0.1, 0.1 if name == GREEN else -0.1, HALF_M))
+            body.add_freejoint()
+            body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=(HALF_M,) * 3, mass=0.06, material=name)
+
+    def draw_initial(self, rng: Generator) -> Start:
+        green_m = _draw(rng, GREEN_REGION_M)
+        while True:  # apart enough for the fingers to pass between
+            yellow_m = _draw(rng, ((-0.07, 0.1), (-0.2, 0.0)))
+            if 0.085 < np.linalg.norm(yellow_m - green_m) < 0.22:
+                break
+        return self._start("initial", "nominal", green_m, yellow_m, rng)
+
+    def draw_failure(self, rng: Generator, mode: str) -> Start:
+        green_m = _draw(rng, GREEN_REGION_M)
+        way_rad = rng.uniform(-np.pi, np.pi)
+        if mode == "held":
+            away_m = rng.uniform(0.024, 0.04)  # more than half a cube: it would fall
+        else:
+            away_m = rng.uniform(0.07, 0.12)
+        yellow_m = green_m + away_m * np.array([np.cos(way_rad), np.sin(way_rad)])
+        return self._start("recovery", mode, green_m, yellow_m, rng)
+
+    def _start(self, kind, mode, green_m, yellow_m, rng: Generator) -> Start:
+        return Start(
+            task=self.task.name,
+            kind=kind,
+            mode=mode,
+            parameters={
+                "green_x": float(green_m[0]),
+                "green_y": float(green_m[1]),
+                "green_yaw": float(rng.uniform(-0.3, 0.3)),
+                "yellow_x": float(yellow_m[0]),
+                "yellow_y": float(yellow_m[1]),
+                "yellow_yaw": float(rng.uniform(-0.6, 0.6)),
+                "hover": float(rng.uniform(0.015, 0.045)),  # of the hand above the stack
+            },
+        )
+
+    def stage(self, stage: Stage, start: Start) -> None:
+        at = start.parameters
+        green_m, yellow_m = np.array([at["green_x"], at["green_y"]]), np.array([at["yellow_x"], at["yellow_y"]])
+        stage.put(GREEN, [*green_m, HALF_M], yaw_quaternion(at["green_yaw"]))
+        hover_m = np.array([*green_m, 1.5 * CUBE_M + at["hover"]])
+        if start.mode == "held":
+            held_m = np.array([*yellow_m, 1.5 * CUBE_M + at["hover"]])
+            stage.place(ARM, ToolPose(held_m, pointing_down(at["yellow_yaw"])), 1.0)
+            stage.put(YELLOW, held_m, yaw_quaternion(at["yellow_yaw"]))
+            stage.hold(ARM, YELLOW, CUBE_M)
+            return
+        stage.put(YELLOW, [*yellow_m, HALF_M], yaw_quaternion(at["yellow_yaw"]))
+        if start.mode == "fallen":
+            stage.place(ARM, ToolPose(hover_m + [0, 0, 0.03], pointing_down(at["green_yaw"])), 1.0)
+        stage.settle(0.2)
+
+    def facts(self, model: MjModel, data: MjData) -> CubeFacts:
+        fingers = [f"{side}/{finger}" for side in Side for finger in ("finger_left", "finger_right")]
+        known = [name for name in fingers if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name) >= 0]
+        return CubeFacts(
+            yellow=pose_of(model, data, YELLOW),
+            green=pose_of(model, data, GREEN),
+            held=any(touching(model, data, YELLOW, finger) for finger in known),
+            stacked_contact=touching(model, data, YELLOW, GREEN),
+        )
+
+    def goal(self, facts: CubeFacts) -> bool:
+        """On top, upright, and let go of: a cube held in place is not a stack."""
+        return on_top(facts) and not facts.held and float(np.linalg.norm(facts.yellow.velocity_mps)) < 0.02
+
+    def terminal(self, facts: CubeFacts, first: CubeFacts) -> str | None:
+        moved_m = np.linalg.norm(facts.green.position_m[:2] - first.green.position_m[:2])
+        if moved_m > DISPLACED_M:
+            return f"the green cube was displaced by {moved_m * 1000:.0f} mm"
+        for name, cube in (("yellow", facts.yellow), ("green", facts.green)):
+            if not _reachable(cube):
+                return f"the {name} cube left the reachable workspace"
+        return None
+
+    def spoiled(self, facts: CubeFacts, start: Start) -> str | None:
+        if on_top(facts):
+            return "the cubes are stacked"
+        if start.mode == "held" and not facts.held:
+            return "the yellow cube is not held"
+        lost = self.terminal(facts, facts)
+        if lost is None and start.mode != "held" and facts.yellow.position_m[2] > HALF_M + 0.003:
+            return "the yellow cube does not lie on the table"
+        return lost
+
+    def succeed(self, world: World[CubeFacts], rng: Generator) -> Script:
+        yield from _pick(world, rng)
+        yield from _place(world, rng)
+
+    def recover(self, world: World[CubeFacts], rng: Generator) -> Script:
+        """The correction ends with the yellow cube in the hand, over the green one."""
+        if not world.facts().held:
+            yield from _pick(world, rng)
+            yield _over_green(world, rng)
+        else:
+            yield _over_green(world, rng, pace=0.7)
+        yield CorrectionDone()
+        yield from _place(world, rng, aligned=True)
+
+
+def on_top(facts: CubeFacts) -> bool:
+    """The yellow cube rests on the green one, whatever holds it."""
+    offset_m = facts.yellow.position_m - facts.green.position_m
+    level = abs(offset_m[2] - CUBE_M) < 0.006 and facts.yellow.tilt_rad % (np.pi / 2) < np.deg2rad(8)
+    return bool(facts.stacked_contact and level and np.linalg.norm(offset_m[:2]) < HALF_M)
+
+
+def _pick(world: World[CubeFacts], rng: Generator) -> Script:
+    yellow = world.facts().yellow
+    down = pointing_down(_grasp_yaw(yellow, world.tool(ARM)))
+    above_m = yellow.position_m + [0, 0, ABOVE_M - HALF_M]
+    grasp_m = yellow.position_m + [*rng.normal(0, 0.002, 2), rng.uniform(-0.004, 0.004)]
+    # Up first: the way to the cube must not lead through the green one.
+    here_m = world.tool(ARM).position_m
+    if here_m[2] < ABOVE_M:
+        yield _move(np.array([here_m[0], here_m[1], ABOVE_M + 0.01]), world.tool(ARM).rotation, 1.0)
+    yield _move(above_m + rng.normal(0, 0.006, 3), down, 1.0)
+    yield _move(grasp_m, down, 1.0, pace=0.7, straight=True)
+    yield _move(grasp_m, down, 0.0, holds_m=CUBE_M, straight=True, wait_s=0.12)
+    yield _move(grasp_m + [0, 0, ABOVE_M - HALF_M], down, 0.0, holds_m=CUBE_M, straight=True)
+
+
+def _over_green(world: World[CubeFacts], rng: Generator, pace: float = 1.0) -> Waypoint:
+    facts, tool = world.facts(), world.tool(ARM)
+    cube_in_tool_m = facts.yellow.position_m - tool.position_m
+    over_m = facts.green.position_m + [0, 0, CUBE_M + rng.uniform(0.018, 0.028)] - cube_in_tool_m
+    return _move(over_m, pointing_down(_aligned_yaw(facts, tool)), 0.0, holds_m=CUBE_M, pace=pace, wait_s=0.16)
+
+
+def _place(world: World[CubeFacts], rng: Generator, aligned: bool = False) -> Script:
+    if not aligned:
+        yield _over_green(world, rng)
+    facts, tool = world.facts(), world.tool(ARM)
+    drop_m = facts.yellow.position_m - facts.green.position_m - [0, 0, CUBE_M]
+    down_m = tool.position_m - drop_m + [0, 0, 0.001]
+    yield _move(down_m, tool.rotation, 0.0, holds_m=CUBE_M, pace=0.5, straight=True, wait_s=0.12)
+    yield _move(down_m, tool.rotation, rng.uniform(0.8, 1.0), straight=True, wait_s=0.12)
+    yield _move(down_m + [0, 0, rng.uniform(0.07, 0.1)], tool.rotation, 1.0, pace=0.8, straight=True, wait_s=0.5)
+
+
+def _move(position_m, rotation, opening_01: float, *, holds_m: float = 0.0, **how) -> Waypoint:
+    reach = Reach(pose=ToolPose(np.asarray(position_m, float), rotation), opening_01=opening_01, holds_m=holds_m)
+    return Waypoint(reaches={ARM: reach}, **how)
+
+
+def _grasp_yaw(cube: Pose, tool: ToolPose) -> float:
+    """Across two faces: of the four ways, the one that turns the hand least from straight ahead."""
+    return _nearest_quarter(cube.yaw_rad, 0.0)
+
+
+def _aligned_yaw(facts: CubeFacts, tool: ToolPose) -> float:
+    """Turn the held cube to lie flush on the green one, by the shorter way."""
+    turn_rad = _nearest_quarter(facts.green.yaw_rad - facts.yellow.yaw_rad, 0.0)
+    now = tool.rotation.as_matrix()
+    return float(np.arctan2(-now[0, 1], now[1, 1])) + turn_rad
+
+
+def _nearest_quarter(angle_rad: float, wanted_rad: float) -> float:
+    """The same angle up to quarter turns, nearest to the wanted one."""
+    quarter = np.pi / 2
+    return float((angle_rad - wanted_rad + quarter / 2) % quarter - quarter / 2 + wanted_rad)
+
+
+def _draw(rng: Generator, region_m) -> np.ndarray:
+    return np.array([rng.uniform(*bounds) for bounds in region_m])
+
+
+def _reachable(cube: Pose) -> bool:
+    inside = [low <= value <= high for value, (low, high) in zip(cube.position_m, REACHABLE_M, strict=False)]
+    return all(inside) and cube.position_m[2] > 0

@@ -1,0 +1,117 @@
+"""From waypoint to waypoint, the way someone moves: smooth, on slightly bent paths, never twice alike."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from numpy.random import Generator
+from scipy.spatial.transform import Rotation, Slerp
+
+from egorecovery.episodes import RATE_HZ, Side
+from egorecovery.workcell.kinematics import ToolPose
+from egorecovery.workcell.maneuver import Waypoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """How a demonstrator moves. Speeds are means over a leg; a minimum-jerk leg peaks at 1.9 times its mean."""
+
+    speed_mps: float
+    turn_radps: float
+    grip_s: float  # to open or close the fingers fully
+    shortest_s: float  # no leg is quicker
+    variation: float  # of each leg's duration, as the sigma of its logarithm
+    arc: float  # how far a free leg bulges, as a share of its length
+    hesitation: float = 0.0  # chance of a pause before a leg ...
+    hesitation_s: float = 0.0  # ... and how long it lasts at most
+    tremor_m: float = 0.0
+    tremor_hz: float = 9.0  # physiological tremor
+
+
+# A teleoperated arm is slow and steady; a hand is three times as fast, less straight, and shakes.
+TELEOPERATOR = Style(speed_mps=0.16, turn_radps=1.2, grip_s=0.5, shortest_s=0.2, variation=0.12, arc=0.06)
+PERSON = Style(
+    speed_mps=0.42,
+    turn_radps=3.0,
+    grip_s=0.25,
+    shortest_s=0.16,
+    variation=0.25,
+    arc=0.16,
+    hesitation=0.15,
+    hesitation_s=0.25,
+    tremor_m=0.0006,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class HandTarget:
+    """Where one hand is told to be at one tick."""
+
+    pose: ToolPose
+    opening_01: float
+    holds_m: float = 0.0
+
+
+Hands = Mapping[Side, HandTarget]
+
+
+def leg(start: Hands, waypoint: Waypoint, style: Style, rng: Generator) -> Iterator[dict[Side, HandTarget]]:
+    """Both hands, tick by tick, from where they are to a waypoint. Both arrive together."""
+    movements = {side: _Movement(start[side], waypoint, side, style, rng) for side in Side}
+    pause_s = rng.uniform(0, style.hesitation_s) if rng.random() < style.hesitation else 0.0
+    for _ in range(round(pause_s * RATE_HZ)):
+        yield dict(start)
+    seconds = max(movement.seconds for movement in movements.values())
+    seconds *= float(np.exp(rng.normal(0, style.variation))) / waypoint.pace
+    ticks = max(round(max(seconds, style.shortest_s) * RATE_HZ), 1)
+    for tick in range(1, ticks + 1):
+        along = tick / ticks
+        eased = along**3 * (10 - 15 * along + 6 * along**2)
+        yield {side: movement.at(eased) for side, movement in movements.items()}
+    arrived = {side: movement.at(1.0) for side, movement in movements.items()}
+    for _ in range(round(waypoint.wait_s * RATE_HZ)):
+        yield dict(arrived)
+
+
+class _Movement:
+    """One hand's share of a leg."""
+
+    def __init__(self, start: HandTarget, waypoint: Waypoint, side: Side, style: Style, rng: Generator) -> None:
+        reach = waypoint.reaches.get(side)
+        self._start = start
+        self._end = start if reach is None else HandTarget(reach.pose, reach.opening_01, reach.holds_m)
+        travel_m = self._end.pose.position_m - start.pose.position_m
+        turn_rad = float((self._end.pose.rotation * start.pose.rotation.inv()).magnitude())
+        length_m = float(np.linalg.norm(travel_m))
+        self.seconds = max(
+            length_m / style.speed_mps,
+            turn_rad / style.turn_radps,
+            abs(self._end.opening_01 - start.opening_01) * style.grip_s,
+        )
+        self._bulge_m = np.zeros(3) if waypoint.straight else _bulge(travel_m, style.arc, rng)
+        self._turn = None
+        if turn_rad > 1e-6:
+            self._turn = Slerp([0, 1], Rotation.concatenate([start.pose.rotation, self._end.pose.rotation]))
+
+    def at(self, along: float) -> HandTarget:
+        start, end = self._start, self._end
+        travel_m = end.pose.position_m - start.pose.position_m
+        position_m = start.pose.position_m + along * travel_m + 4 * along * (1 - along) * self._bulge_m
+        rotation = end.pose.rotation if self._turn is None else self._turn(along)
+        opening = start.opening_01 + along * (end.opening_01 - start.opening_01)
+        return HandTarget(ToolPose(position_m, rotation), opening, end.holds_m)
+
+
+def _bulge(travel_m: Float[ndarray, "3"], arc: float, rng: Generator) -> Float[ndarray, "3"]:
+    """Sideways or upwards, never down into the table, and across the way rather than along it."""
+    length_m = float(np.linalg.norm(travel_m))
+    if length_m < 1e-6:
+        return np.zeros(3)
+    forward = travel_m / length_m
+    sideways = rng.normal(0, 1, 3)
+    sideways[2] = abs(sideways[2])
+    sideways -= forward * (forward @ sideways)
+    sideways[2] = max(sideways[2], 0.0)
+    return arc * length_m * rng.uniform(0.3, 1.0) * sideways / max(float(np.linalg.norm(sideways)), 1e-6)
