@@ -19,9 +19,7 @@ class Reach:
 
     pose: ToolPose
     opening_01: float  # of the gripper; 0 squeezes
-    holds_m: float = (
-        0.0  # width of what is between the fingers: a person's hand closes to it, a gripper is stopped by it
-    )
+    holds_m: float = 0.0  # width of what is between the fingers: a hand closes to it, a gripper is stopped by it
 
 
 @dataclass(frozen=True, kw_only=True)

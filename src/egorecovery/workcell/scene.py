@@ -1,6 +1,7 @@
 """What a task brings to the workcell. A task of one's own implements this and nothing else."""
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
 
 from numpy.random import Generator
 
@@ -45,7 +46,7 @@ class TaskScene(Protocol):
 
     task: Task
     graspable: tuple[str, ...]  # bodies that a hand can hold
-    modes: dict[str, float]  # failure modes and how often each is drawn
+    modes: ClassVar[Mapping[str, float]]  # failure modes and how often each is drawn
 
     def add_objects(self, spec: MjSpec) -> None:
         """Bodies, geoms and materials, with names of the task's own."""

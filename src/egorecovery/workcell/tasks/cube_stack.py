@@ -4,7 +4,9 @@ Failures after a stacking attempt, the hand above the green cube: the yellow cub
 (`held`), or it slipped off and lies beside the green one (`fallen`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -40,7 +42,10 @@ class CubeFacts:
 class CubeStack:
     task = CUBE_STACK
     graspable = (YELLOW,)
-    modes = {"held": 0.3, "fallen": 0.7}  # held is the easier one: the cube need not be found again
+    modes: ClassVar[Mapping[str, float]] = {
+        "held": 0.3,
+        "fallen": 0.7,
+    }  # held is the easier one: the cube need not be found again
 
     def add_objects(self, spec: MjSpec) -> None:
         for name, rgba in ((YELLOW, (0.93, 0.76, 0.12, 1)), (GREEN, (0.16, 0.58, 0.28, 1))):
@@ -60,10 +65,8 @@ class CubeStack:
     def draw_failure(self, rng: Generator, mode: str) -> Start:
         green_m = _draw(rng, GREEN_REGION_M)
         way_rad = rng.uniform(-np.pi, np.pi)
-        if mode == "held":
-            away_m = rng.uniform(0.024, 0.04)  # more than half a cube: it would fall
-        else:
-            away_m = rng.uniform(0.07, 0.12)
+        # Held: off by more than half a cube, so that letting go would drop it.
+        away_m = rng.uniform(0.024, 0.04) if mode == "held" else rng.uniform(0.07, 0.12)
         yellow_m = green_m + away_m * np.array([np.cos(way_rad), np.sin(way_rad)])
         return self._start("recovery", mode, green_m, yellow_m, rng)
 
