@@ -100,7 +100,7 @@ class StoreReader:
 
     def fill(self, picks: list[Pick], images: UInt8[ndarray, "N H W 3"]) -> None:
         for pick in picks:
-            images[pick.slot] = self.episodes[pick.episode].cameras[pick.camera].frames.decode([pick.frame])[0]
+            self.episodes[pick.episode].cameras[pick.camera].frames.decode_into(pick.frame, images[pick.slot])
 
     def touch(self, picks: list[Pick]) -> None:
         """Only finds the bytes; one is read so that a mapped page counts."""
@@ -123,7 +123,7 @@ class Hdf5Reader:
 
     def fill(self, picks: list[Pick], images: UInt8[ndarray, "N H W 3"]) -> None:
         for pick in picks:
-            simplejpeg.decode_jpeg(self.encoded(pick), fastdct=True, buffer=images[pick.slot])
+            simplejpeg.decode_jpeg(self.encoded(pick), fastdct=True, fastupsample=True, buffer=images[pick.slot])
 
     def touch(self, picks: list[Pick]) -> None:
         for pick in picks:

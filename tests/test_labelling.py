@@ -5,7 +5,7 @@ import pytest
 
 from egorecovery.episodes import EpisodeStore, Source
 from egorecovery.errors import AnnotationError, StoreError
-from egorecovery.intent import IntentSpec, LabelStore, Verdict, frame_labels, label_store
+from egorecovery.intent import IntentSpec, LabelStore, Verdict, frame_labels, label_store, labelling
 from egorecovery.recovery import Annotation, AnnotationJournal
 from making import make_episode
 
@@ -68,7 +68,9 @@ def test_another_spec_relabels_everything(annotated):
     assert LabelStore(annotated.labels_path).read("robot_recovery-0").intent_m.shape == (40, 6)
 
 
-def test_two_workers_write_the_same_bytes_as_one(tmp_path):
+def test_two_workers_write_the_same_bytes_as_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(labelling, "WORTH_WORKERS", 1)
+    monkeypatch.setattr(labelling, "CHUNK", 8)
     stores = [EpisodeStore.create(tmp_path / name) for name in ("one", "two")]
     for workers, store in enumerate(stores, start=1):
         with store.writing() as writer:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import zarr
 
-from egorecovery.episodes import Camera, EpisodeStore, Source
+from egorecovery.episodes import Camera, EpisodeStore, FrameReader, Source
 from egorecovery.episodes.layout import STREAMS
 from egorecovery.episodes.sealed import seal
 from egorecovery.episodes.store import stage
@@ -85,6 +85,16 @@ def test_many_readers_see_the_same_bytes_while_a_writer_adds(store):
         readings = list(readings)
     assert len({int(r) for r in readings}) == 1
     assert len(store) == len(identifiers) + 5
+
+
+def test_a_batch_of_random_frames_equals_the_frames_one_by_one(store, rng):
+    samples = [(str(rng.choice(store.ids())), int(rng.integers(40))) for _ in range(23)]
+    with FrameReader(store, threads=3) as reader:
+        batch = reader.read(samples)
+        again = reader.read(samples, out=np.zeros_like(batch))
+    expected = [[store.read(name).cameras[camera].frames[frame] for camera in Camera] for name, frame in samples]
+    np.testing.assert_array_equal(batch, expected)
+    np.testing.assert_array_equal(again, batch)
 
 
 def test_adding_the_same_recording_twice_changes_nothing(store):

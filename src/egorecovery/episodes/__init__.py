@@ -3,6 +3,7 @@
 from egorecovery.episodes.checks import AcceptanceLimits, check_episode
 from egorecovery.episodes.episode import CameraStream, Episode, Intrinsics, Provenance
 from egorecovery.episodes.frames import JpegFrames
+from egorecovery.episodes.reading import FrameReader
 from egorecovery.episodes.store import EpisodeCard, EpisodeStore
 from egorecovery.episodes.vocabulary import (
     PAPER_TASKS,
@@ -29,6 +30,7 @@ __all__ = [
     "EpisodeCard",
     "EpisodeId",
     "EpisodeStore",
+    "FrameReader",
     "Intrinsics",
     "JpegFrames",
     "Phase",

@@ -15,7 +15,8 @@ from egorecovery.intent.label_store import LabelStore, counts_of, inputs_key
 from egorecovery.intent.target import IntentSpec
 from egorecovery.recovery import Annotation, AnnotationJournal
 
-CHUNK = 16  # episodes a worker takes at a time
+CHUNK = 64  # episodes a worker takes at a time
+WORTH_WORKERS = 2000  # episodes: below, starting processes takes longer than labelling
 
 
 @dataclass
@@ -82,8 +83,9 @@ def _annotated(store: EpisodeStore) -> Iterator[tuple[EpisodeCard, Annotation | 
 
 
 def _run(jobs: list[Job], root: Path, spec: IntentSpec, workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
-    if workers <= 1 or len(jobs) <= CHUNK:
-        yield from ((job, _label(root, job, spec)) for job in jobs)
+    if workers <= 1 or len(jobs) < WORTH_WORKERS:
+        store = EpisodeStore(root)
+        yield from ((job, _label(store, job, spec)) for job in jobs)
         return
     chunks = [jobs[start : start + CHUNK] for start in range(0, len(jobs), CHUNK)]
     spawn = multiprocessing.get_context("spawn")  # fork would copy locks that threads of ours hold
@@ -94,11 +96,11 @@ def _run(jobs: list[Job], root: Path, spec: IntentSpec, workers: int) -> Iterato
 
 
 def _label_chunk(root: Path, jobs: list[Job], spec: IntentSpec) -> list[dict[str, Any]]:
-    return [_label(root, job, spec) for job in jobs]
-
-
-def _label(root: Path, job: Job, spec: IntentSpec) -> dict[str, Any]:
     store = EpisodeStore(root)
+    return [_label(store, job, spec) for job in jobs]
+
+
+def _label(store: EpisodeStore, job: Job, spec: IntentSpec) -> dict[str, Any]:
     try:
         derived = frame_labels(
             effector_m=store.stream(job.card.id, "effector_m"),

@@ -49,25 +49,25 @@ class Judge:
     def __init__(self, protocol: Protocol, home: Float[ndarray, "14"]) -> None:
         self.protocol = protocol
         self._home = _arm_joints(home)
-        self._frame = -1
+        self.frame = -1
         self._goal_since: int | None = None
         self._has_left_home = False
 
     def watch(self, *, goal: bool, terminal: str | None, joints: Float[ndarray, "14"]) -> Outcome | None:
         """The outcome, once there is one. `terminal` is the task's terminal failure in words, if it happened."""
-        self._frame += 1
+        self.frame += 1
         if terminal is not None:
-            return Outcome(Result.FAILURE, terminal, self._frame)
+            return Outcome(Result.FAILURE, terminal, self.frame)
         if not goal:
             self._goal_since = None
         elif self._goal_since is None:
-            self._goal_since = self._frame
-        if self._goal_since is not None and self._frame - self._goal_since >= self.protocol.stable_s * RATE_HZ:
-            return Outcome(Result.SUCCESS, "goal held", self._frame)
+            self._goal_since = self.frame
+        if self._goal_since is not None and self.frame - self._goal_since >= self.protocol.stable_s * RATE_HZ:
+            return Outcome(Result.SUCCESS, "goal held", self.frame)
         if self._is_reset(joints) and not goal:
-            return Outcome(Result.FAILURE, "reset: the robot returned to its initial pose", self._frame)
-        if self._frame >= self.protocol.time_limit_s * RATE_HZ:
-            return Outcome(Result.FAILURE, "time limit", self._frame)
+            return Outcome(Result.FAILURE, "reset: the robot returned to its initial pose", self.frame)
+        if self.frame >= self.protocol.time_limit_s * RATE_HZ:
+            return Outcome(Result.FAILURE, "time limit", self.frame)
         return None
 
     def _is_reset(self, joints: Float[ndarray, "14"]) -> bool:

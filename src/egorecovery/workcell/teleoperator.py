@@ -29,8 +29,11 @@ class OutOfReach(EgoRecoveryError):
 class Teleoperator:
     """Implements `World` and `Stage` for the robot. `on_tick` is called with each action before it is executed."""
 
-    def __init__(self, robot: RobotCell, scene: TaskScene, style: Style = TELEOPERATOR) -> None:
+    def __init__(
+        self, robot: RobotCell, scene: TaskScene, style: Style = TELEOPERATOR, step: Tick | None = None
+    ) -> None:
         self.robot, self.scene, self.style = robot, scene, style
+        self._step = step or robot.step  # a recorder steps through the judge
         self.noise_rad = 0.0  # executed on top of the recorded action: widens the band of states the data covers
         self._arms = {side: ArmKinematics(side) for side in Side}
         self._joints = {side: home_rad(side) for side in Side}
@@ -71,7 +74,7 @@ class Teleoperator:
                 action = self._solve(hands)
                 on_tick(action)
                 drift = self._wander(drift, rng)
-                self.robot.step(action + drift)
+                self._step(action + drift)
 
     def _wander(self, drift: Float[ndarray, "14"], rng: Generator) -> Float[ndarray, "14"]:
         """Slow noise on the joints, none on the grippers."""

@@ -13,6 +13,7 @@ from numpy.random import Generator
 
 from egorecovery.episodes import Side
 from egorecovery.episodes.vocabulary import CUBE_STACK
+from egorecovery.workcell.grip import held
 from egorecovery.workcell.kinematics import ToolPose, pointing_down
 from egorecovery.workcell.maneuver import CorrectionDone, Reach, Script, Waypoint, World
 from egorecovery.workcell.objects import Pose, pose_of, touching, yaw_quaternion
@@ -28,6 +29,7 @@ ARM = Side.RIGHT
 ABOVE_M = 0.09  # tool height from which the hand comes down on a cube
 GREEN_REGION_M = ((0.0, 0.07), (-0.07, 0.01))  # x and y of the green cube
 REACHABLE_M = ((-0.16, 0.2), (-0.28, 0.16))  # a cube outside has left the workspace
+OPEN_01 = 0.75  # wide enough for a cube, narrow enough to pass the other one
 DISPLACED_M = 0.02  # the green cube may be touched, not moved
 
 
@@ -35,7 +37,7 @@ DISPLACED_M = 0.02  # the green cube may be touched, not moved
 class CubeFacts:
     yellow: Pose
     green: Pose
-    held: bool  # a finger touches the yellow cube
+    held: bool  # the yellow cube is in a hand
     stacked_contact: bool  # the cubes touch
 
 
@@ -57,7 +59,7 @@ class CubeStack:
     def draw_initial(self, rng: Generator) -> Start:
         green_m = _draw(rng, GREEN_REGION_M)
         while True:  # apart enough for the fingers to pass between
-            yellow_m = _draw(rng, ((-0.07, 0.1), (-0.2, 0.0)))
+            yellow_m = _draw(rng, ((-0.05, 0.1), (-0.16, 0.03)))
             if 0.085 < np.linalg.norm(yellow_m - green_m) < 0.22:
                 break
         return self._start("initial", "nominal", green_m, yellow_m, rng)
@@ -66,7 +68,7 @@ class CubeStack:
         green_m = _draw(rng, GREEN_REGION_M)
         way_rad = rng.uniform(-np.pi, np.pi)
         # Held: off by more than half a cube, so that letting go would drop it.
-        away_m = rng.uniform(0.024, 0.04) if mode == "held" else rng.uniform(0.07, 0.12)
+        away_m = rng.uniform(0.024, 0.04) if mode == "held" else rng.uniform(0.076, 0.12)
         yellow_m = green_m + away_m * np.array([np.cos(way_rad), np.sin(way_rad)])
         return self._start("recovery", mode, green_m, yellow_m, rng)
 
@@ -103,12 +105,10 @@ class CubeStack:
         stage.settle(0.2)
 
     def facts(self, model: MjModel, data: MjData) -> CubeFacts:
-        fingers = [f"{side}/{finger}" for side in Side for finger in ("finger_left", "finger_right")]
-        known = [name for name in fingers if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name) >= 0]
         return CubeFacts(
             yellow=pose_of(model, data, YELLOW),
             green=pose_of(model, data, GREEN),
-            held=any(touching(model, data, YELLOW, finger) for finger in known),
+            held=held(model, data, YELLOW),
             stacked_contact=touching(model, data, YELLOW, GREEN),
         )
 
@@ -166,8 +166,8 @@ def _pick(world: World[CubeFacts], rng: Generator) -> Script:
     here_m = world.tool(ARM).position_m
     if here_m[2] < ABOVE_M:
         yield _move(np.array([here_m[0], here_m[1], ABOVE_M + 0.01]), world.tool(ARM).rotation, 1.0)
-    yield _move(above_m + rng.normal(0, 0.006, 3), down, 1.0)
-    yield _move(grasp_m, down, 1.0, pace=0.7, straight=True)
+    yield _move(above_m + rng.normal(0, 0.006, 3), down, OPEN_01)
+    yield _move(grasp_m, down, OPEN_01, pace=0.7, straight=True)
     yield _move(grasp_m, down, 0.0, holds_m=CUBE_M, straight=True, wait_s=0.12)
     yield _move(grasp_m + [0, 0, ABOVE_M - HALF_M], down, 0.0, holds_m=CUBE_M, straight=True)
 

@@ -1,0 +1,128 @@
+"""One attempt at one demonstration by the robot's teleoperator: recorded, then judged by the task's own rules."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from numpy.random import Generator
+
+from egorecovery.capture import RawCamera, RobotLog
+from egorecovery.episodes import RATE_HZ, Camera, JpegFrames
+from egorecovery.errors import EgoRecoveryError
+from egorecovery.workcell.rules import Outcome
+from egorecovery.workcell.starts import Start
+from egorecovery.workcell.teleoperator import OutOfReach, Teleoperator
+from egorecovery.workcell.workcell import StagingFailed, Workcell
+
+PATIENCE_S = 1.0  # beyond the stability window: how long the judge may take after the demonstrator has finished
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Attempt:
+    """What came of it. A failed attempt has its time counted and its data thrown away."""
+
+    motion: RobotLog | None
+    cameras: dict[Camera, RawCamera]
+    duration_s: float
+    failure: str | None  # why it cannot be used
+    correction_done_s: float | None = None  # the true end of the correction, on the recording's clock
+
+
+class _Ended(EgoRecoveryError):
+    """The judge has spoken before the script was through."""
+
+
+def demonstrate_with_robot(workcell: Workcell, start: Start, rng: Generator, noise_rad: float = 0.002) -> Attempt:
+    """Stages the start, follows the task's script, then waits for the judge."""
+    try:
+        workcell.reset(start)
+    except (StagingFailed, OutOfReach) as error:
+        return _failed(0.0, f"staging: {error}")
+    take = _Take(workcell)
+    teleoperator = Teleoperator(workcell.robot, workcell.scene, step=take.step)
+    teleoperator.noise_rad = noise_rad
+    scene = workcell.scene
+    script = scene.recover(teleoperator, rng) if start.kind == "recovery" else scene.succeed(teleoperator, rng)
+    try:
+        teleoperator.demonstrate(script, rng, take.look, take.correction_done)
+        outcome = take.outcome or _wait(workcell)
+    except (OutOfReach, _Ended) as error:
+        return _failed(take.seconds, str(error))
+    if outcome is None or not outcome.succeeded:
+        return _failed(take.seconds, outcome.reason if outcome else "the goal was not reached")
+    return take.attempt()
+
+
+class _Take:
+    """Records what the robot sees and is told, tick by tick."""
+
+    def __init__(self, workcell: Workcell) -> None:
+        self._workcell = workcell
+        self._images: dict[Camera, list[ndarray]] = {camera: [] for camera in Camera}
+        self._states: list[ndarray] = []
+        self._actions: list[ndarray] = []
+        self._effectors_m: list[ndarray] = []
+        self._correction_done_s: float | None = None
+        self.outcome: Outcome | None = None
+
+    @property
+    def seconds(self) -> float:
+        return len(self._actions) / RATE_HZ
+
+    def look(self, action: Float[ndarray, "14"]) -> None:
+        """Before the action is executed: what the policy would have seen when it had to choose it."""
+        observation = self._workcell.observe()
+        for camera, image in observation.images.items():
+            self._images[camera].append(image)
+        self._states.append(observation.state)
+        self._actions.append(action)
+        self._effectors_m.append(self._workcell.robot.effector_m())
+
+    def step(self, action: Float[ndarray, "14"]) -> None:
+        outcome = self._workcell.step(action)
+        if outcome is not None and not outcome.succeeded:
+            raise _Ended(outcome.reason)
+        self.outcome = self.outcome or outcome
+
+    def correction_done(self) -> None:
+        # The last frame of the correction is the one just executed.
+        self._correction_done_s = max(len(self._actions) - 1, 0) / RATE_HZ
+
+    def attempt(self) -> Attempt:
+        times_s = np.arange(len(self._actions)) / RATE_HZ
+        log = RobotLog(
+            timestamps_s=times_s,
+            state=np.array(self._states),
+            action=np.array(self._actions),
+            effector_m=np.array(self._effectors_m),
+        )
+        cameras = {
+            camera: RawCamera(
+                frames=JpegFrames.encode(images),
+                timestamps_s=times_s,
+                intrinsics=self._workcell.cameras.intrinsics(camera),
+            )
+            for camera, images in self._images.items()
+        }
+        return Attempt(
+            motion=log,
+            cameras=cameras,
+            duration_s=self.seconds,
+            failure=None,
+            correction_done_s=self._correction_done_s,
+        )
+
+
+def _wait(workcell: Workcell) -> Outcome | None:
+    """Hands off until the goal has held long enough."""
+    hold = workcell.robot.target()
+    for _ in range(round((workcell.protocol.stable_s + PATIENCE_S) * RATE_HZ)):
+        outcome = workcell.step(hold)
+        if outcome is not None:
+            return outcome
+    return None
+
+
+def _failed(duration_s: float, reason: str) -> Attempt:
+    return Attempt(motion=None, cameras={}, duration_s=duration_s, failure=reason)

@@ -1,0 +1,119 @@
+"""The benchmark a policy meets: reset to a start, step with joint targets, look when it wants to, be judged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, UInt8
+from numpy import ndarray
+
+from egorecovery.episodes import Camera
+from egorecovery.errors import EgoRecoveryError
+from egorecovery.workcell.appearance import Room
+from egorecovery.workcell.cell import build_cell
+from egorecovery.workcell.clutter import scatter, with_clutter
+from egorecovery.workcell.kinematics import HOME
+from egorecovery.workcell.physics import PhysicsDiverged, PhysicsState
+from egorecovery.workcell.render import Cameras
+from egorecovery.workcell.robot import RobotCell
+from egorecovery.workcell.rules import Judge, Outcome, Protocol, Result
+from egorecovery.workcell.scene import TaskScene
+from egorecovery.workcell.starts import Start
+from egorecovery.workcell.teleoperator import Teleoperator
+
+
+class StagingFailed(EgoRecoveryError):
+    """A start that could not be brought about; draw another."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What a policy sees: pictures and its own joints, nothing of the simulator."""
+
+    images: Mapping[Camera, UInt8[ndarray, "H W 3"]]
+    state: Float[ndarray, "14"]
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A rollout that can be gone on with later, bit for bit."""
+
+    physics: PhysicsState
+    judge: dict[str, Any]
+
+
+class Workcell:
+    """One task with the robot. Compiled once, reset often; renders only when `observe` is called."""
+
+    def __init__(
+        self, scene: TaskScene, *, protocol: Protocol | None = None, image_size: int = 96, clutter: bool = False
+    ) -> None:
+        self.scene = scene
+        self.protocol = protocol or Protocol()
+        self.image_size = image_size
+        self.clutter = clutter
+        self.robot = RobotCell(build_cell(with_clutter(scene.add_objects) if clutter else scene.add_objects))
+        self._room = Room(self.robot.model)
+        self._cameras: Cameras | None = None
+        self._judge = Judge(self.protocol, HOME)
+        self._first: Any = None
+
+    def reset(self, start: Start) -> None:
+        """Stages a start and checks that it is one."""
+        self.robot.reset()
+        self._room.dress(start.appearance)
+        teleoperator = Teleoperator(self.robot, self.scene)
+        if self.clutter:
+            scatter(self.robot.model, self.robot.data, np.random.default_rng([start.appearance, 0xC1]))
+        self.scene.stage(teleoperator, start)
+        self.robot.data.time = 0.0
+        self._first = self.facts()
+        spoiled = self.scene.spoiled(self._first, start)
+        if spoiled is not None:
+            raise StagingFailed(f"{start.task} {start.kind} ({start.mode}): {spoiled}")
+        self._judge = Judge(self.protocol, HOME)
+
+    def step(self, action: Float[ndarray, "14"]) -> Outcome | None:
+        """One 40 ms step; the outcome once there is one. Physics that diverges is a failed rollout, not a crash."""
+        try:
+            self.robot.step(action)
+        except PhysicsDiverged as error:
+            return Outcome(Result.FAILURE, f"physics diverged: {error}", self._judge.frame + 1)
+        facts = self.facts()
+        return self._judge.watch(
+            goal=self.scene.goal(facts),
+            terminal=self.scene.terminal(facts, self._first),
+            joints=self.robot.proprioception(),
+        )
+
+    def observe(self) -> Observation:
+        return Observation(self.cameras.render_all(self.robot.data), self.robot.proprioception())
+
+    @property
+    def cameras(self) -> Cameras:
+        if self._cameras is None:
+            self._cameras = Cameras(self.robot.model, self.image_size)
+        return self._cameras
+
+    def facts(self) -> Any:
+        return self.scene.facts(self.robot.model, self.robot.data)
+
+    def save(self) -> Checkpoint:
+        return Checkpoint(self.robot.save(), dict(vars(self._judge)))
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Goes on as the rollout it was saved from would have; the start must have been the same."""
+        self.robot.restore(checkpoint.physics)
+        vars(self._judge).update(checkpoint.judge)
+
+    def close(self) -> None:
+        if self._cameras is not None:
+            self._cameras.close()
+            self._cameras = None
+
+    def __enter__(self) -> "Workcell":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
