@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from egorecovery.cli.main import main
 from egorecovery.episodes import EpisodeStore
 from egorecovery.episodes.journal import Journal
-from egorecovery.errors import StoreError
+from egorecovery.errors import StoreDamaged, StoreError
 from egorecovery.intent import LabelStore, label_store
 from egorecovery.recovery import Annotation, AnnotationJournal
 from tiny_episodes import FRAMES, tiny_episode
@@ -147,6 +147,8 @@ def test_flip_of_every_single_byte_of_a_journal_is_found_final_newline_included(
         spoiled[place] ^= int(rng.integers(1, 256))
         with changed(path, bytes(spoiled)):
             assert len(Journal(path).problems()) == 1, f"byte {place} of {len(payload)}"
+            with pytest.raises(StoreDamaged, match=name):  # a record is never silently forgotten
+                Journal(path).records()
 
 
 @pytest.mark.parametrize("name", JOURNALS)
@@ -189,6 +191,16 @@ def test_verify_ends_with_1_and_names_a_damaged_store_json(store, capsys):
             said = capsys.readouterr()
             assert str(path) in said.out + said.err
             assert code == 1
+
+
+def test_change_that_leaves_the_json_of_a_sealed_file_equal_is_found_all_the_same(store, capsys):
+    """A final newline that became a space means the same to a JSON reader; it is a flipped byte none the less."""
+    for path in (store.root / "episodes" / "one" / "manifest.json", store.labels_path / "one.json"):
+        with changed(path, path.read_bytes()[:-1] + b" "):
+            assert named_by_verify(store, capsys) == (1, [path])
+    path = store.root / "store.json"
+    with changed(path, path.read_bytes()[:-1] + b" "), pytest.raises(StoreDamaged, match=path.name):
+        EpisodeStore(store.root)
 
 
 @given(place=some_place, flip=some_flip)

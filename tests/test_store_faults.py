@@ -85,7 +85,7 @@ def test_writer_killed_at_50_random_points_leaves_each_episode_whole_or_absent(t
         EpisodeStore.create(root)
         with victims("add", root) as kill_one_after:
             for kills in range(1, KILLS // LANES + 1):
-                victim = kill_one_after(rng.uniform(0, 3 * write_s))
+                victim = kill_one_after(rng.uniform(0, 6 * write_s))
                 acknowledged |= {word.split()[1] for word in victim.words if word.startswith("added ")}
                 caught += any((root / ".drafts").iterdir())
                 assert_nothing_lost_and_nothing_half_done(EpisodeStore(root), acknowledged, kills)
@@ -99,8 +99,8 @@ def test_writer_killed_at_50_random_points_leaves_each_episode_whole_or_absent(t
     with ThreadPoolExecutor(LANES) as lanes:
         caught, acknowledged = np.sum(list(lanes.map(one_lane, range(LANES))), axis=0)
     # The points were well placed: many in the middle of a write, and many writes had been acknowledged.
-    assert caught >= KILLS // 5
-    assert acknowledged >= KILLS // 5
+    assert caught >= KILLS // 10
+    assert acknowledged >= KILLS // 10
 
 
 def assert_nothing_lost_and_nothing_half_done(store: EpisodeStore, acknowledged: set[str], kills: int) -> None:

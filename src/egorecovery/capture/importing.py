@@ -52,8 +52,6 @@ def import_recording(writer: StoreWriter, directory: Path, rules: ImportRules | 
     already_there = recording.id in writer.store
     try:
         episode = to_episode(recording, rules)
-    except RecordingError:
-        raise
     except EgoRecoveryError as error:
         raise RecordingError(f"{directory}: {error}") from error
     reasons = check_episode(episode, rules.acceptance)

@@ -9,8 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-console = Console(highlight=False)
-messages = Console(stderr=True, highlight=False)  # progress and notices: never mixed into --json output
+# No markup: rich would swallow brackets in file names.
+console = Console(highlight=False, markup=False)
+messages = Console(stderr=True, highlight=False, markup=False)  # progress and notices: never mixed into --json output
 
 
 def cores() -> int:

@@ -25,7 +25,7 @@ class Import:
         from egorecovery.capture import Imported, find_recordings, import_recording
         from egorecovery.cli.console import console, messages, print_json, progress_bar
         from egorecovery.episodes import EpisodeStore
-        from egorecovery.errors import EgoRecoveryError
+        from egorecovery.errors import EpisodeExists, RecordingError
 
         directories = find_recordings(list(self.recordings))
         outcomes: list[Imported] = []
@@ -34,9 +34,9 @@ class Import:
             if writer.recovered:
                 messages.print(f"took over from {writer.recovered}, which ended without finishing")
             for done, directory in enumerate(directories, start=1):
-                try:  # one unreadable recording must not cost the others
+                try:  # one unreadable recording must not cost the others; a full disk costs them all
                     outcomes.append(import_recording(writer, directory))
-                except EgoRecoveryError as error:
+                except (RecordingError, EpisodeExists) as error:
                     broken[str(directory)] = str(error)
                 advance(done, len(directories))
         if self.json:

@@ -37,12 +37,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EgoRecoveryError as error:
         print(f"egorecovery: {error}", file=sys.stderr)
         return USAGE
+    except OSError as error:  # permissions, missing files, a full disk
+        if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        print(f"egorecovery: {error}", file=sys.stderr)
+        return USAGE
     except KeyboardInterrupt:
         print("egorecovery: interrupted; what was committed stays", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def parse(arguments: list[str]) -> Any:

@@ -22,7 +22,7 @@ class Verify:
         from egorecovery.intent import LabelStore
         from egorecovery.recovery import AnnotationJournal
 
-        store = EpisodeStore(self.store)
+        store = EpisodeStore(self.store, trusting=True)
         identifiers = store.folders()
         damages: list[Damage] = []
         # Hashing releases the interpreter lock, so threads use all cores.

@@ -8,7 +8,7 @@ import simplejpeg
 from jaxtyping import Int64, UInt8
 from numpy import ndarray
 
-from egorecovery.errors import EpisodeError
+from egorecovery.errors import EpisodeError, StoreDamaged
 
 JPEG_QUALITY = 90
 # Small pictures keep chroma at full resolution: task objects are told apart by colour and are about 10 pixels wide at
@@ -71,7 +71,10 @@ class JpegFrames:
 
     def decode_into(self, frame: int, image: UInt8[ndarray, "H W 3"]) -> None:
         """One frame into an array that is there already."""
-        simplejpeg.decode_jpeg(self.encoded(frame), fastdct=True, fastupsample=True, buffer=image)
+        try:
+            simplejpeg.decode_jpeg(self.encoded(frame), fastdct=True, fastupsample=True, buffer=image)
+        except ValueError as error:
+            raise StoreDamaged(f"frame {frame} is not a readable JPEG ({error}); run 'egorecovery verify'") from error
 
     def select(self, frames: Sequence[int] | ndarray) -> "JpegFrames":
         """These frames in this order, still encoded (nearest-frame resampling repeats or drops some)."""

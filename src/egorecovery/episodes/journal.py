@@ -23,7 +23,8 @@ class Journal:
     def records(self) -> list[Record]:
         """All acknowledged lines, oldest first; a damaged one is an error that names it."""
         *lines, tail = self._payload().split(b"\n")
-        if tail and self._is_whole(tail[:-1]):  # a whole line whose final newline was overwritten, not a torn append
+        # A tail that is a whole line but for its newline is no torn append: it may have been acknowledged.
+        if tail and (_is_whole(tail) or _is_whole(tail[:-1])):
             lines.append(tail)
         return [unseal(line + b"\n", f"{self.path} line {number}") for number, line in enumerate(lines, start=1)]
 
@@ -54,31 +55,23 @@ class Journal:
     def _payload(self) -> bytes:
         return self.path.read_bytes() if self.path.exists() else b""
 
-    @staticmethod
-    def _is_whole(line: bytes) -> bool:
-        try:
-            unseal(line + b"\n", "")
-        except StoreDamaged:
-            return False
-        return True
-
     @contextmanager
     def _exclusive(self) -> Iterator[int]:
         """Held for one append; the kernel lets go of it when the holder dies."""
-        fresh = not self.path.exists()
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        with explaining_full_disk(self.path):
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
-            if fresh:
-                sync_directory(self.path.parent)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.fstat(descriptor).st_size == 0:
+                sync_directory(self.path.parent)
             yield descriptor
         finally:
             os.close(descriptor)
 
     def _write(self, descriptor: int, record: Mapping[str, Any]) -> None:
-        end = self._end_of_whole_lines(descriptor)
+        end, unfinished = self._end_of_whole_lines(descriptor)
         os.ftruncate(descriptor, end)
-        line = memoryview(seal(record))
+        line = memoryview((b"\n" if unfinished else b"") + seal(record))
         try:
             with explaining_full_disk(self.path):
                 while line:
@@ -88,9 +81,19 @@ class Journal:
             os.ftruncate(descriptor, end)
             raise
 
-    def _end_of_whole_lines(self, descriptor: int) -> int:
-        """Where the next line goes: over the tail that a killed append left, if any."""
+    def _end_of_whole_lines(self, descriptor: int) -> tuple[int, bool]:
+        """Where the next line goes, over the tail of a killed append; and whether a newline must come first."""
         size = os.fstat(descriptor).st_size
         if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
-            return size
-        return self._payload().rfind(b"\n") + 1
+            return size, False
+        payload = self._payload()
+        last = payload.rfind(b"\n") + 1
+        return (size, True) if _is_whole(payload[last:]) else (last, False)
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        unseal(line + b"\n", "")
+    except StoreDamaged:
+        return False
+    return True

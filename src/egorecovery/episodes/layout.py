@@ -3,7 +3,8 @@
 import json
 import math
 import mmap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -69,14 +70,25 @@ def describe(episode: Episode) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def explaining_damage(path: Path) -> Iterator[None]:
+    """What a header or attribute with a flipped byte can do, said as damage."""
+    try:
+        yield
+    except (EpisodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StoreDamaged(f"{path}: not readable ({error!r}); run 'egorecovery verify'") from error
+
+
 def read_attributes(directory: Path) -> dict[str, Any]:
-    return _read_json(directory / GROUP / "zarr.json")["attributes"]
+    header = directory / GROUP / "zarr.json"
+    with explaining_damage(header):
+        return dict(_read_json(header)["attributes"])
 
 
 def read_group(directory: Path) -> Episode:
     """The episode, with every plain array and JPEG buffer mapped rather than read."""
     attributes = read_attributes(directory)
-    try:
+    with explaining_damage(directory):
         return Episode(
             id=EpisodeId(attributes["id"]),
             task=Task(attributes["task"], tuple(Side(side) for side in attributes["active"])),
@@ -88,8 +100,6 @@ def read_group(directory: Path) -> Episode:
             provenance=Provenance(**attributes["provenance"]),
             **{name: read_stream(directory, name) for name in STREAMS},
         )
-    except (EpisodeError, KeyError, TypeError, ValueError) as error:
-        raise StoreDamaged(f"{directory}: not a readable episode ({error}); run 'egorecovery verify'") from error
 
 
 def read_stream(directory: Path, name: str) -> ndarray:
@@ -110,18 +120,23 @@ def _read_camera(directory: Path, facts: Mapping[str, Any]) -> CameraStream:
 def _read_depth(directory: Path) -> ndarray:
     import zarr
 
-    return np.asarray(zarr.open_array(directory, mode="r")[:])
+    try:
+        return np.asarray(zarr.open_array(directory, mode="r")[:])
+    except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+        raise StoreDamaged(f"{directory}: cannot be decoded ({error}); run 'egorecovery verify'") from error
 
 
 def read_plain(directory: Path) -> ndarray:
     """Maps an array that `write_group` laid out; refuses any other layout rather than misread it."""
-    header = _read_json(directory / "zarr.json")
-    shape = tuple(header["shape"])
-    plain = [codec["name"] for codec in header["codecs"]] == ["bytes"]
-    if not plain or tuple(header["chunk_grid"]["configuration"]["chunk_shape"]) != shape:
+    with explaining_damage(directory / "zarr.json"):
+        header = _read_json(directory / "zarr.json")
+        shape = tuple(map(int, header["shape"]))
+        dtype = np.dtype(DTYPES[header["data_type"]])
+        plain = [codec["name"] for codec in header["codecs"]] == ["bytes"]
+        whole = tuple(header["chunk_grid"]["configuration"]["chunk_shape"]) == shape
+    if not (plain and whole):
         raise StoreDamaged(f"{directory}: expected one uncompressed chunk; run 'egorecovery verify'")
     chunk = directory.joinpath("c", *("0" for _ in shape))
-    dtype = np.dtype(DTYPES[header["data_type"]])
     try:
         with chunk.open("rb") as stream:  # np.memmap costs twice as much: it resolves and stats the path again
             mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)

@@ -6,11 +6,12 @@ import json
 import os
 import socket
 import sys
+import weakref
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
+from egorecovery.episodes.durable import explaining_full_disk
 from egorecovery.errors import StoreLocked
 
 
@@ -35,22 +36,18 @@ class WriterLock:
             ) from None
         self.recovered = self.holder()
         self._descriptor = descriptor
-        self._write(
-            {
-                "pid": os.getpid(),
-                "host": socket.gethostname(),
-                "user": getpass.getuser(),
-                "command": " ".join(sys.argv)[:200],
-                "since": datetime.now(UTC).isoformat(timespec="seconds"),
-            }
-        )
+        _HELD.add(self)
+        try:
+            self._sign()
+        except BaseException:
+            self._let_go()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        assert self._descriptor is not None
-        os.ftruncate(self._descriptor, 0)  # the file stays: removing it would race with the next writer's open
-        os.close(self._descriptor)
-        self._descriptor = None
+        if self._descriptor is not None:  # None in a forked child, which never held it
+            os.ftruncate(self._descriptor, 0)  # the file stays: removing it would race with the next writer's open
+            self._let_go()
 
     @property
     def held(self) -> bool:
@@ -69,8 +66,38 @@ class WriterLock:
             f"({who.get('command')}, since {who.get('since')})"
         )
 
-    def _write(self, who: dict[str, Any]) -> None:
+    def _sign(self) -> None:
+        """Says who holds the lock, for whoever finds it taken."""
         assert self._descriptor is not None
-        payload = json.dumps(who).encode()
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, payload, 0)
+        who = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "user": _user(),
+            "command": " ".join(sys.argv)[:200],
+            "since": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        with explaining_full_disk(self.path):
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, json.dumps(who).encode(), 0)
+
+    def _let_go(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a user without a name
+        return f"uid {os.getuid()}"
+
+
+def _let_go_in_child() -> None:
+    """A forked child shares its parent's locks; kept open, they would outlive a killed parent."""
+    for lock in list(_HELD):
+        lock._let_go()
+
+
+_HELD: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
+os.register_at_fork(after_in_child=_let_go_in_child)

@@ -59,11 +59,12 @@ class Manifest:
         present = set(present_files(directory))
         found = [Damage(directory / name, "is missing") for name in self.files.keys() - present]
         found += [Damage(directory / name, "is not in the manifest") for name in present - self.files.keys()]
-        found += [
-            Damage(directory / name, "has changed: its SHA-256 is not the manifest's")
-            for name in self.files.keys() & present
-            if file_sha256(directory / name) != self.files[name]
-        ]
+        for name in self.files.keys() & present:
+            try:
+                if file_sha256(directory / name) != self.files[name]:
+                    found.append(Damage(directory / name, "has changed: its SHA-256 is not the manifest's"))
+            except OSError as error:  # a bad block, say: the other files still want to be checked
+                found.append(Damage(directory / name, f"cannot be read ({error})"))
         return sorted(found, key=lambda damage: damage.path)
 
     def _record(self) -> dict[str, object]:

@@ -20,7 +20,7 @@ from numpy import ndarray
 from egorecovery.episodes.collection import Attempt, CollectionLog
 from egorecovery.episodes.durable import explaining_full_disk, sync_directory, sync_tree, write_file
 from egorecovery.episodes.episode import Episode
-from egorecovery.episodes.layout import read_attributes, read_group, read_stream, write_group
+from egorecovery.episodes.layout import explaining_damage, read_attributes, read_group, read_stream, write_group
 from egorecovery.episodes.lock import WriterLock
 from egorecovery.episodes.manifest import MANIFEST, Damage, Manifest
 from egorecovery.episodes.sealed import read_sealed, seal
@@ -61,10 +61,14 @@ class StagedEpisode:
 class EpisodeStore:
     """Opens a store for reading; `writing()` takes the writer's lock."""
 
-    def __init__(self, root: Path | str) -> None:
+    def __init__(self, root: Path | str, *, trusting: bool = False) -> None:
         self.root = Path(root)
         if not (self.root / STORE).is_file():
             raise StoreError(f"{self.root} is not an episode store: it has no {STORE}; create one with import")
+        if not trusting:  # `verify` wants to look at the rest even when the header is damaged
+            self._require_format()
+
+    def _require_format(self) -> None:
         found = read_sealed(self.root / STORE)
         if found != FORMAT:
             raise StoreError(f"{self.root / STORE} says {found}, this version reads {FORMAT}")
@@ -74,10 +78,11 @@ class EpisodeStore:
         """Opens the store, making it first where there is none. A directory with other things in it is refused."""
         root = Path(root)
         if not (root / STORE).exists():
-            if root.exists() and (not root.is_dir() or any(root.iterdir())):
+            if root.exists() and not _is_empty_or_half_made(root):
                 raise StoreError(f"{root} exists and is not an episode store; name an empty or a new directory")
-            for folder in ("episodes", ".drafts"):
-                (root / folder).mkdir(parents=True, exist_ok=True)
+            with explaining_full_disk(root):
+                for folder in ("episodes", ".drafts"):
+                    (root / folder).mkdir(parents=True, exist_ok=True)
             write_file(root / STORE, seal(FORMAT))
         return cls(root)
 
@@ -99,7 +104,7 @@ class EpisodeStore:
 
     def folders(self) -> list[EpisodeId]:
         """All directories that should be episodes, even those whose manifest is gone."""
-        return sorted(EpisodeId(folder.name) for folder in (self.root / "episodes").iterdir())
+        return sorted(EpisodeId(path.name) for path in (self.root / "episodes").iterdir() if path.is_dir())
 
     def __len__(self) -> int:
         return len(self.ids())
@@ -125,15 +130,16 @@ class EpisodeStore:
     def card(self, identifier: str) -> EpisodeCard:
         folder = self.path(identifier)
         attributes = read_attributes(folder)
-        return EpisodeCard(
-            id=EpisodeId(attributes["id"]),
-            task=Task(attributes["task"], tuple(Side(side) for side in attributes["active"])),
-            source=Source(attributes["source"]),
-            frames=attributes["frames"],
-            cameras=tuple(attributes["cameras"]),
-            operator=attributes["provenance"]["operator"],
-            content=Manifest.read(folder).content,
-        )
+        with explaining_damage(folder):
+            return EpisodeCard(
+                id=EpisodeId(attributes["id"]),
+                task=Task(attributes["task"], tuple(Side(side) for side in attributes["active"])),
+                source=Source(attributes["source"]),
+                frames=int(attributes["frames"]),
+                cameras=tuple(attributes["cameras"]),
+                operator=str(attributes["provenance"]["operator"]),
+                content=Manifest.read(folder).content,
+            )
 
     @contextmanager
     def writing(self) -> Iterator["StoreWriter"]:
@@ -153,13 +159,23 @@ class EpisodeStore:
             return [Damage(folder / MANIFEST, str(error))]
 
     def damages_beside_episodes(self) -> list[Damage]:
-        """Journals that are damaged, and accepted episodes that are gone."""
+        """A damaged header or log, accepted episodes that are gone, episodes the log has lost."""
+        try:
+            self._require_format()
+            found = []
+        except StoreError as error:
+            found = [Damage(self.root / STORE, str(error))]
         log, path = self.collection, self.collection.journal.path
-        found = [Damage(path, problem) for problem in log.journal.problems()]
-        if not found:
-            accepted = {attempt.episode for attempt in log.attempts() if attempt.accepted}
-            missing = accepted - set(self.ids())
-            found += [Damage(self.root / "episodes" / name, "is missing, though it was accepted") for name in missing]
+        problems = log.journal.problems()
+        found += [Damage(path, problem) for problem in problems]
+        if problems:
+            return found
+        accepted = {attempt.episode for attempt in log.attempts() if attempt.accepted}
+        missing = sorted(accepted - set(self.folders()))
+        found += [Damage(self.root / "episodes" / name, "is missing, though it was accepted") for name in missing]
+        unlogged = set(self.ids()) - accepted
+        if len(unlogged) > 1:  # one may be unlogged by a kill; the next writer logs it
+            found.append(Damage(path, f"lacks {len(unlogged)} episodes of the store: lines were lost"))
         return found
 
 
@@ -195,14 +211,32 @@ class StoreWriter:
             if Manifest.read(home).content != staged.manifest.content:
                 raise EpisodeExists(f"{home} already holds another recording; choose another id or another store")
             return
-        staged.directory.rename(home)
-        sync_directory(home.parent)
-        self.store.collection.add(staged.attempt)
+        if home.exists():
+            shutil.rmtree(staged.directory)
+            raise StoreDamaged(f"{home} is there without its manifest; move it away, then add the episode again")
+        with explaining_full_disk(home):
+            staged.directory.rename(home)
+            sync_directory(home.parent)
+        try:
+            self.store.collection.add(staged.attempt)
+        except StoreError:  # nothing may be visible that was refused
+            home.rename(staged.directory)
+            sync_directory(home.parent)
+            shutil.rmtree(staged.directory)
+            raise
 
     def discard(self, episode: Episode, reasons: tuple[str, ...]) -> None:
         """Keeps the record of an attempt, not its data."""
         assert reasons, "a discarded episode has a reason"
         self.store.collection.add(Attempt.at(episode, reasons))
+
+
+def _is_empty_or_half_made(root: Path) -> bool:
+    """Nothing there but what a killed `create` may have left."""
+    return root.is_dir() and all(
+        path.match(f".{STORE}.*.draft") or (path.name in ("episodes", ".drafts") and not any(path.iterdir()))
+        for path in root.iterdir()
+    )
 
 
 def stage(root: Path, episode: Episode) -> StagedEpisode:

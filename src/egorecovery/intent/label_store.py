@@ -64,8 +64,10 @@ class LabelStore:
         self._arrays(episode).unlink(missing_ok=True)
 
     def damages(self) -> list[Damage]:
-        found = []
-        for episode in self.episodes():
+        known = set(self.episodes())
+        orphans = [path for path in self.root.glob("*.safetensors") if path.stem not in known]
+        found = [Damage(path, "has lost its card; run 'egorecovery label'") for path in sorted(orphans)]
+        for episode in sorted(known):
             try:
                 card = read_sealed(self._card(episode))
             except StoreDamaged as error:
