@@ -34,21 +34,24 @@ class Victim:
 
 
 @contextmanager
-def victims(what: str, root: Path) -> Iterator[Callable[[float], Victim]]:
-    """Yields a function that starts a process, lets it work for some seconds and kills it."""
+def victims(what: str, root: Path) -> Iterator[Callable[[int, float], Victim]]:
+    """Yields a function that starts a process, lets it say some words, then work for some seconds, and kills it.
+
+    Counting words first makes the moment depend on the victim's progress, not on how busy the machine is.
+    """
     command = [sys.executable, VICTIM, what, root]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
         orders, news = starter.stdin, starter.stdout
         assert orders is not None
         assert news is not None
 
-        def kill_one_after(delay_s: float) -> Victim:
+        def kill_one_after(n_words: int, delay_s: float) -> Victim:
             orders.write("start\n")
             orders.flush()
             pid = int(news.readline().removeprefix("victim "))
+            words = [news.readline().strip() for _ in range(n_words)]
             time.sleep(delay_s)
             os.kill(pid, signal.SIGKILL)
-            words = []
             while not (word := news.readline().strip()).startswith("ended"):
                 assert word, "whoever starts the victims is gone"
                 words.append(word)
@@ -85,7 +88,7 @@ def test_writer_killed_at_50_random_points_leaves_each_episode_whole_or_absent(t
         EpisodeStore.create(root)
         with victims("add", root) as kill_one_after:
             for kills in range(1, KILLS // LANES + 1):
-                victim = kill_one_after(rng.uniform(0, 6 * write_s))
+                victim = kill_one_after(int(rng.integers(0, 4)), rng.uniform(0, write_s))
                 acknowledged |= {word.split()[1] for word in victim.words if word.startswith("added ")}
                 caught += any((root / ".drafts").iterdir())
                 assert_nothing_lost_and_nothing_half_done(EpisodeStore(root), acknowledged, kills)
@@ -119,7 +122,7 @@ def test_annotator_killed_at_50_random_points_loses_no_acknowledged_revision(tmp
         acknowledged, saved_by_victims = 0, 0
         with victims("annotate", root) as kill_one_after:
             for _ in range(KILLS // LANES):
-                victim = kill_one_after(rng.uniform(0, 0.02))  # room for about ten saves
+                victim = kill_one_after(int(rng.integers(0, 4)), rng.uniform(0, 0.005))
                 saved_by_victims += len(victim.words)
                 acknowledged = max([acknowledged, *(int(word.removeprefix("saved ")) for word in victim.words)])
 
