@@ -82,6 +82,14 @@ def test_a_still_picture_is_fine_while_nothing_moves():
     assert check_episode(filmed(replace(CAMERA, frames=frames), effector_m=path)) == ()
 
 
+def test_a_wrist_camera_may_see_nothing_move_while_only_the_other_arm_works():
+    path = GOOD.effector_m.copy()
+    path[:, 0] = path[0, 0]
+    still = replace(CAMERA, frames=CAMERA.frames.select([3] * 40))
+    assert check_episode(make_episode(effector_m=path, cameras={Camera.LEFT_WRIST: still})) == ()
+    assert check_episode(make_episode(effector_m=path, cameras={Camera.RIGHT_WRIST: still})) != ()
+
+
 def test_limits_can_be_loosened_for_one_import():
     episode = SPOILED["maneuver: lasts 0.36 s"]
     assert check_episode(episode, AcceptanceLimits(min_duration_s=0.1)) == ()

@@ -14,11 +14,13 @@ from egorecovery.cli.demo import Demo
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
+from egorecovery.cli.simulate import Simulate
 from egorecovery.cli.verify import Verify
 from egorecovery.errors import EgoRecoveryError
 
 VERBS = {
     "demo": Demo,
+    "simulate": Simulate,
     "import": Import,
     "annotate": Annotate,
     "label": Label,

@@ -142,8 +142,10 @@ def _frozen(
 ) -> Iterator[str]:
     """Still pictures are fine while nothing moves (a simulator has no sensor noise); not while an arm travels."""
     same = np.concatenate([[False], (small[1:] == small[:-1]).all(axis=(1, 2, 3))])
+    # A wrist camera moves with its own arm; the other arm may work out of its sight.
+    watched = [camera.side.effector] if camera.side else [0, 1]
     for start, stop in _runs(same):
-        path_m = episode.effector_m[start - 1 : stop]
+        path_m = episode.effector_m[start - 1 : stop, watched]
         moved_m = float(np.linalg.norm(np.ptp(path_m, axis=0), axis=-1).max())
         if (stop - start) / RATE_HZ > limits.max_frozen_s and moved_m > limits.frozen_motion_m:
             yield (

@@ -189,8 +189,9 @@ class StoreWriter:
     def clear_drafts(self) -> None:
         """What a killed writer left half done. Nobody else writes while we hold the lock."""
         drafts = self.store.root / ".drafts"
-        shutil.rmtree(drafts, ignore_errors=True)
         drafts.mkdir(exist_ok=True)
+        for draft in drafts.iterdir():
+            shutil.rmtree(draft, ignore_errors=True)
 
     def log_committed(self) -> None:
         """Logs the one episode that a writer killed between rename and log may have left out."""

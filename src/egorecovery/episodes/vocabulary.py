@@ -72,6 +72,11 @@ class Camera(StrEnum):
     LEFT_WRIST = "left_wrist"
     RIGHT_WRIST = "right_wrist"
 
+    @property
+    def side(self) -> Side | None:
+        """The arm that carries it; None for the head."""
+        return {Camera.LEFT_WRIST: Side.LEFT, Camera.RIGHT_WRIST: Side.RIGHT}.get(self)
+
 
 @dataclass(frozen=True)
 class Task:

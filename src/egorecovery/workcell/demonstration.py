@@ -1,16 +1,18 @@
-"""One attempt at one demonstration by the robot's teleoperator: recorded, then judged by the task's own rules."""
+"""One attempt at one demonstration: staged, carried out, recorded, and judged by the task's own rules."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 from numpy.random import Generator
 
-from egorecovery.capture import RawCamera, RobotLog
+from egorecovery.capture import HandTracks, RawCamera, RobotLog
 from egorecovery.episodes import RATE_HZ, Camera, JpegFrames
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.workcell.rules import Outcome
+from egorecovery.workcell.scene import TaskScene
 from egorecovery.workcell.starts import Start
 from egorecovery.workcell.teleoperator import OutOfReach, Teleoperator
 from egorecovery.workcell.workcell import StagingFailed, Workcell
@@ -22,36 +24,64 @@ PATIENCE_S = 1.0  # beyond the stability window: how long the judge may take aft
 class Attempt:
     """What came of it. A failed attempt has its time counted and its data thrown away."""
 
-    motion: RobotLog | None
+    motion: RobotLog | HandTracks | None
     cameras: dict[Camera, RawCamera]
     duration_s: float
     failure: str | None  # why it cannot be used
     correction_done_s: float | None = None  # the true end of the correction, on the recording's clock
 
+    @classmethod
+    def failed(cls, duration_s: float, reason: str) -> "Attempt":
+        return cls(motion=None, cameras={}, duration_s=duration_s, failure=reason)
 
-class _Ended(EgoRecoveryError):
+
+class Demonstrator(Protocol):
+    """Somebody who can be asked for demonstrations of one task."""
+
+    scene: TaskScene
+
+    def attempt(self, start: Start, rng: Generator) -> Attempt:
+        """Stages the start and follows the task's script from there."""
+        ...
+
+    def close(self) -> None:
+        """Give up the renderer."""
+        ...
+
+
+class Ended(EgoRecoveryError):
     """The judge has spoken before the script was through."""
 
 
-def demonstrate_with_robot(workcell: Workcell, start: Start, rng: Generator, noise_rad: float = 0.002) -> Attempt:
-    """Stages the start, follows the task's script, then waits for the judge."""
-    try:
-        workcell.reset(start)
-    except (StagingFailed, OutOfReach) as error:
-        return _failed(0.0, f"staging: {error}")
-    take = _Take(workcell)
-    teleoperator = Teleoperator(workcell.robot, workcell.scene, step=take.step)
-    teleoperator.noise_rad = noise_rad
-    scene = workcell.scene
-    script = scene.recover(teleoperator, rng) if start.kind == "recovery" else scene.succeed(teleoperator, rng)
-    try:
-        teleoperator.demonstrate(script, rng, take.look, take.correction_done)
-        outcome = take.outcome or _wait(workcell)
-    except (OutOfReach, _Ended) as error:
-        return _failed(take.seconds, str(error))
-    if outcome is None or not outcome.succeeded:
-        return _failed(take.seconds, outcome.reason if outcome else "the goal was not reached")
-    return take.attempt()
+class RobotDemonstrator:
+    """A teleoperator at the robot."""
+
+    def __init__(self, scene: TaskScene, *, image_size: int = 96, noise_rad: float = 0.002) -> None:
+        self.scene = scene
+        self._workcell = Workcell(scene, image_size=image_size)
+        self._noise_rad = noise_rad
+
+    def attempt(self, start: Start, rng: Generator) -> Attempt:
+        workcell, scene = self._workcell, self.scene
+        try:
+            workcell.reset(start)
+        except (StagingFailed, OutOfReach) as error:
+            return Attempt.failed(0.0, f"staging: {error}")
+        take = _Take(workcell)
+        teleoperator = Teleoperator(workcell.robot, scene, step=take.step)
+        teleoperator.noise_rad = self._noise_rad
+        script = scene.recover(teleoperator, rng) if start.kind == "recovery" else scene.succeed(teleoperator, rng)
+        try:
+            teleoperator.demonstrate(script, rng, take.look, take.correction_done)
+            outcome = take.outcome or _wait(workcell)
+        except (OutOfReach, Ended) as error:
+            return Attempt.failed(take.seconds, str(error))
+        if outcome is None or not outcome.succeeded:
+            return Attempt.failed(take.seconds, outcome.reason if outcome else "the goal was not reached")
+        return take.attempt()
+
+    def close(self) -> None:
+        self._workcell.close()
 
 
 class _Take:
@@ -82,7 +112,7 @@ class _Take:
     def step(self, action: Float[ndarray, "14"]) -> None:
         outcome = self._workcell.step(action)
         if outcome is not None and not outcome.succeeded:
-            raise _Ended(outcome.reason)
+            raise Ended(outcome.reason)
         self.outcome = self.outcome or outcome
 
     def correction_done(self) -> None:
@@ -122,7 +152,3 @@ def _wait(workcell: Workcell) -> Outcome | None:
         if outcome is not None:
             return outcome
     return None
-
-
-def _failed(duration_s: float, reason: str) -> Attempt:
-    return Attempt(motion=None, cameras={}, duration_s=duration_s, failure=reason)

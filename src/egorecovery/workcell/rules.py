@@ -53,8 +53,11 @@ class Judge:
         self._goal_since: int | None = None
         self._has_left_home = False
 
-    def watch(self, *, goal: bool, terminal: str | None, joints: Float[ndarray, "14"]) -> Outcome | None:
-        """The outcome, once there is one. `terminal` is the task's terminal failure in words, if it happened."""
+    def watch(self, *, goal: bool, terminal: str | None, joints: Float[ndarray, "14"] | None) -> Outcome | None:
+        """The outcome, once there is one. `terminal` is the task's terminal failure in words, if it happened.
+
+        Without `joints` there is no reset rule: a person has no initial pose to return to.
+        """
         self.frame += 1
         if terminal is not None:
             return Outcome(Result.FAILURE, terminal, self.frame)
@@ -64,7 +67,7 @@ class Judge:
             self._goal_since = self.frame
         if self._goal_since is not None and self.frame - self._goal_since >= self.protocol.stable_s * RATE_HZ:
             return Outcome(Result.SUCCESS, "goal held", self.frame)
-        if self._is_reset(joints) and not goal:
+        if joints is not None and self._is_reset(joints) and not goal:
             return Outcome(Result.FAILURE, "reset: the robot returned to its initial pose", self.frame)
         if self.frame >= self.protocol.time_limit_s * RATE_HZ:
             return Outcome(Result.FAILURE, "time limit", self.frame)

@@ -1,0 +1,60 @@
+"""`egorecovery simulate`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulate:
+    """Collect demonstrations in the simulated workcell; a run that was broken off goes on where it stopped."""
+
+    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"]
+    source: Literal["robot_success", "robot_recovery", "human_success", "human_recovery"]
+    episodes: int
+    out: Path
+    """The store to add to; made if there is none."""
+    seed: int = 0
+    image_size: int = 96
+    depth: bool = False
+    """Record depth maps with human demonstrations."""
+    plain_room: bool = False
+    """Always the same light, colours and cameras."""
+    workers: int = 0
+    """Processes to use; 0 for all cores."""
+    executor: Literal["local", "ray"] = "local"
+
+    def run(self) -> int:
+        import time
+
+        from egorecovery.cli.console import console, cores, progress_bar
+        from egorecovery.episodes import EpisodeStore, Source
+        from egorecovery.workcell.collection import Order, collect
+
+        order = Order(
+            task=self.task,
+            source=Source(self.source),
+            episodes=self.episodes,
+            seed=self.seed,
+            image_size=self.image_size,
+            depth=self.depth,
+            plain_room=self.plain_room,
+        )
+        store = EpisodeStore.create(self.out)
+        there = None
+        started_s = time.monotonic()
+        with progress_bar(f"{self.task} {self.source}") as advance:
+
+            def progress(done: int, total: int) -> None:
+                nonlocal there
+                there = done if there is None else there
+                advance(done, total)
+
+            discarded = collect(order, store, self.workers or cores(), self.executor, progress)
+        made = self.episodes - (there or 0)
+        minutes = (time.monotonic() - started_s) / 60
+        console.print(
+            f"{made} episodes made, {there} were there, {discarded} attempts discarded; "
+            f"{made / minutes:.0f} episodes per minute"
+        )
+        return 0

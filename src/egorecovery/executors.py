@@ -1,0 +1,71 @@
+"""Many independent jobs, done here or on a cluster; results come back in the order of the jobs."""
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import islice
+from typing import Literal, TypeVar
+
+from egorecovery.errors import RecipeError
+
+Executor = Literal["local", "ray"]
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+AHEAD = 4  # jobs under way per worker: enough to keep it busy, few enough to keep results from piling up
+
+
+def run_jobs(
+    do: Callable[[Job], Result], jobs: Sequence[Job], workers: int = 1, executor: Executor = "local"
+) -> Iterator[Result]:
+    """`do` of every job. With one local worker everything happens in this process."""
+    if executor == "ray":
+        yield from _on_ray(do, jobs, workers)
+    elif workers <= 1 or len(jobs) <= 1:
+        yield from map(do, jobs)
+    else:
+        yield from _in_processes(do, jobs, workers)
+
+
+def _in_processes(do: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Iterator[Result]:
+    spawn = multiprocessing.get_context("spawn")  # GL contexts and locks do not survive a fork
+    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=spawn) as pool:
+        waiting = iter(jobs)
+        running: list[Future[Result]] = [pool.submit(do, job) for job in islice(waiting, AHEAD * workers)]
+        try:
+            while running:
+                yield running.pop(0).result()
+                running += [pool.submit(do, job) for job in islice(waiting, 1)]
+        finally:
+            for future in running:  # an error or an interrupt: do not start what is only queued
+                future.cancel()
+
+
+def _on_ray(do: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Iterator[Result]:
+    """Uses the cluster that RAY_ADDRESS names, or one of its own with that many workers."""
+    try:
+        import ray
+    except ImportError:
+        raise RecipeError("--executor ray needs Ray: install the extra, 'pip install egorecovery[ray]'") from None
+
+    mine = not ray.is_initialized()
+    if mine:
+        ray.init(**_cluster(workers))
+    try:
+        remote = ray.remote(num_cpus=1)(do)
+        ahead = AHEAD * max(workers, int(ray.cluster_resources().get("CPU", workers)))
+        waiting = iter(jobs)
+        running = [remote.remote(job) for job in islice(waiting, ahead)]
+        while running:
+            yield ray.get(running.pop(0))
+            running += [remote.remote(job) for job in islice(waiting, 1)]
+    finally:
+        if mine:
+            ray.shutdown()
+
+
+def _cluster(workers: int) -> dict[str, object]:
+    import os
+
+    quiet: dict[str, object] = {"log_to_driver": False, "include_dashboard": False, "configure_logging": False}
+    return {"log_to_driver": False} if os.environ.get("RAY_ADDRESS") else {"num_cpus": max(workers, 1), **quiet}

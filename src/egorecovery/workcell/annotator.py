@@ -1,0 +1,30 @@
+"""A simulated annotator: sees the candidate and the video, and is off by a frame or two, as people are."""
+
+from dataclasses import dataclass
+
+from numpy.random import Generator
+
+from egorecovery.episodes import Episode
+from egorecovery.recovery import Annotation, candidate_boundary
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedAnnotator:
+    """How well it sees."""
+
+    name: str = "simulated annotator"
+    confirms_within: int = 3  # frames between candidate and truth at which it lets the candidate stand
+    error_frames: float = 2.0  # standard deviation of where it puts a boundary itself
+
+    def annotate(self, episode: Episode, true_boundary: int, rng: Generator, saved_at: str) -> Annotation:
+        """Confirms the motion-energy candidate, or moves it to where it believes the correction ended."""
+        candidate = candidate_boundary(episode.effector_m[:, list(episode.task.active_effectors)]).frame
+        seen = round(true_boundary + rng.normal(0, self.error_frames))
+        boundary = candidate if abs(candidate - true_boundary) <= self.confirms_within else seen
+        return Annotation(
+            episode=episode.id,
+            boundary=min(max(boundary, 0), len(episode) - 1),
+            candidate=candidate,
+            annotator=self.name,
+            saved_at=saved_at,
+        )

@@ -1,0 +1,208 @@
+"""Collecting a data set in the workcell: the same episodes whoever makes them, however often the run is broken off."""
+
+import atexit
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from egorecovery.capture import Recording, to_episode
+from egorecovery.episodes import (
+    RATE_HZ,
+    Episode,
+    EpisodeId,
+    EpisodeStore,
+    Provenance,
+    Source,
+    check_episode,
+    episode_id,
+)
+from egorecovery.episodes.collection import Attempt as LoggedAttempt
+from egorecovery.episodes.store import StagedEpisode, StoreWriter, stage
+from egorecovery.errors import EgoRecoveryError, RecipeError
+from egorecovery.executors import Executor, run_jobs
+from egorecovery.randomness import generator_for
+from egorecovery.recovery import Annotation, AnnotationJournal
+from egorecovery.workcell.annotator import SimulatedAnnotator
+from egorecovery.workcell.appearance import PLAIN
+from egorecovery.workcell.cost import Clock, clock
+from egorecovery.workcell.demonstration import Attempt, Demonstrator, RobotDemonstrator
+from egorecovery.workcell.person_demonstration import PersonDemonstrator
+from egorecovery.workcell.staging import draw_start
+from egorecovery.workcell.starts import Start
+from egorecovery.workcell.tasks import scene_named
+
+MOST_ATTEMPTS = 20  # at one episode, before the run gives up
+
+
+class CollectionFailed(EgoRecoveryError):
+    """A demonstrator that never succeeds: a bug in the task, not bad luck."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What to collect. The same order always gives the same bytes (on one version of MuJoCo and one renderer)."""
+
+    task: str
+    source: Source
+    episodes: int
+    seed: int = 0
+    image_size: int = 96
+    depth: bool = False  # depth maps with human recordings
+    plain_room: bool = False  # no variation of light, colours and cameras
+
+    def __post_init__(self) -> None:
+        scene_named(self.task)
+        if self.episodes < 1 or self.image_size < 16:
+            raise RecipeError(f"an order has at least one episode of at least 16 pixels, got {self}")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One episode of an order."""
+
+    order: Order
+    index: int
+    store: Path
+
+    @property
+    def name(self) -> EpisodeId:
+        order = self.order
+        return episode_id(f"{order.task}-{order.source}-s{order.seed}-{self.index:04d}")
+
+    def generator(self, purpose: str, attempt: int):
+        order = self.order
+        where = {"task": order.task, "source": str(order.source), "episode": self.index, "attempt": attempt}
+        return generator_for(seed=order.seed, purpose=purpose, **where)
+
+
+@dataclass(frozen=True)
+class Made:
+    """An episode that waits for its commit, and what it took to get it."""
+
+    staged: StagedEpisode
+    frames: int
+    discarded: tuple[LoggedAttempt, ...]
+    annotation: Annotation | None
+
+
+def collect(
+    order: Order,
+    store: EpisodeStore,
+    workers: int = 1,
+    executor: Executor = "local",
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> int:
+    """Adds what is missing of an order, in order; returns how many attempts were discarded on the way."""
+    journal = AnnotationJournal(store.annotations_path)
+    discarded = 0
+    with store.writing() as writer:
+        annotated = journal.latest().keys()
+        jobs = [Job(order, index, store.root.absolute()) for index in range(order.episodes)]
+        missing = [
+            job for job in jobs if job.name not in store or (order.source.is_recovery and job.name not in annotated)
+        ]
+        there = len(jobs) - len(missing)
+        on_progress(there, len(jobs))
+        for done, made in enumerate(run_jobs(make, missing, workers, executor), start=there + 1):
+            _commit(writer, journal, made)
+            discarded += len(made.discarded)
+            on_progress(done, len(jobs))
+    return discarded
+
+
+def _commit(writer: StoreWriter, journal: AnnotationJournal, made: Made) -> None:
+    """Discarded attempts, episode, annotation; each is skipped where an earlier run, now dead, got that far."""
+    if made.discarded:
+        known = {(attempt.episode, attempt.started_at) for attempt in writer.store.collection.attempts()}
+        for attempt in made.discarded:
+            if (attempt.episode, attempt.started_at) not in known:
+                writer.store.collection.add(attempt)
+    writer.commit(made.staged)
+    if made.annotation is not None:
+        journal.save(made.annotation, n_frames=made.frames, seen_revision=0)
+
+
+def make(job: Job) -> Made:
+    """Tries until a demonstration succeeds and passes the checks. Runs in a worker."""
+    discarded: list[LoggedAttempt] = []
+    for number in range(MOST_ATTEMPTS):
+        start, attempt, cost = _attempt(job, number)
+        if attempt.failure is not None:
+            discarded.append(_log(job, cost, (attempt.failure,)))
+            continue
+        episode = to_episode(_recording(job, start, attempt, cost))
+        reasons = check_episode(episode)
+        if reasons:
+            discarded.append(_log(job, cost, reasons))
+            continue
+        staged = stage(job.store, episode)
+        return Made(staged, len(episode), tuple(discarded), _annotation(job, number, episode, attempt, cost))
+    raise CollectionFailed(f"{job.name}: {MOST_ATTEMPTS} attempts failed, the last with {discarded[-1].reasons}")
+
+
+def _attempt(job: Job, number: int) -> tuple[Start, Attempt, Clock]:
+    order = job.order
+    demonstrator = _demonstrator(order.task, order.source.is_human, order.image_size, order.depth)
+    start = draw_start(demonstrator.scene, order.source, job.generator("start", number))
+    if order.plain_room:
+        start = replace(start, appearance=PLAIN)
+    attempt = demonstrator.attempt(start, job.generator("demonstration", number))
+    cost = clock(order.source, job.index, number, attempt.duration_s, job.generator("cost", number))
+    return start, attempt, cost
+
+
+@lru_cache(maxsize=2)
+def _demonstrator(task: str, human: bool, image_size: int, depth: bool) -> Demonstrator:
+    """Compiling a scene takes a while: once per process."""
+    scene = scene_named(task)
+    demonstrator = (
+        PersonDemonstrator(scene, image_size=image_size, depth=depth)
+        if human
+        else RobotDemonstrator(scene, image_size=image_size)
+    )
+    atexit.register(demonstrator.close)  # GL contexts must go while the interpreter still stands
+    return demonstrator
+
+
+def _recording(job: Job, start: Start, attempt: Attempt, cost: Clock) -> Recording:
+    assert attempt.motion is not None
+    details = {"start": start.record(), "true_boundary_s": attempt.correction_done_s}
+    return Recording(
+        id=job.name,
+        task=scene_named(job.order.task).task,
+        source=job.order.source,
+        cameras=attempt.cameras,
+        motion=attempt.motion,
+        provenance=Provenance(
+            operator="simulated person" if job.order.source.is_human else "simulated teleoperator",
+            recorder="egorecovery.workcell",
+            seed=job.order.seed,
+            details=details,
+            **asdict(cost),
+        ),
+    )
+
+
+def _log(job: Job, cost: Clock, reasons: tuple[str, ...]) -> LoggedAttempt:
+    operator = "simulated person" if job.order.source.is_human else "simulated teleoperator"
+    return LoggedAttempt(
+        episode=job.name,
+        task=job.order.task,
+        source=str(job.order.source),
+        operator=operator,
+        accepted=False,
+        reasons=reasons,
+        **asdict(cost),
+    )
+
+
+def _annotation(job: Job, number: int, episode: Episode, attempt: Attempt, cost: Clock) -> Annotation | None:
+    if attempt.correction_done_s is None or not job.order.source.is_recovery:
+        return None
+    assert attempt.motion is not None
+    streams = [attempt.motion, *attempt.cameras.values()]
+    grid_start_s = max(float(stream.timestamps_s[0]) for stream in streams)
+    true_boundary = round((attempt.correction_done_s - grid_start_s) * RATE_HZ)
+    rng = job.generator("annotator", number)
+    return SimulatedAnnotator().annotate(episode, true_boundary, rng, saved_at=cost.stopped_at)

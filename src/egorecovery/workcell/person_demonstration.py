@@ -1,0 +1,69 @@
+"""A person's attempt at a demonstration: filmed and tracked as the rig does it, judged by the task's own rules."""
+
+from numpy.random import Generator
+
+from egorecovery.episodes import RATE_HZ, Camera
+from egorecovery.workcell.appearance import Room
+from egorecovery.workcell.demonstration import PATIENCE_S, Attempt
+from egorecovery.workcell.human_recording import CameraClock, Film, HandTracker
+from egorecovery.workcell.kinematics import HOME
+from egorecovery.workcell.person import Manner, Person, person_cell
+from egorecovery.workcell.physics import PhysicsDiverged
+from egorecovery.workcell.render import Cameras
+from egorecovery.workcell.rules import Judge, Outcome, Protocol
+from egorecovery.workcell.scene import TaskScene
+from egorecovery.workcell.starts import Start
+
+
+class PersonDemonstrator:
+    """Somebody at the table, wearing the cameras."""
+
+    def __init__(self, scene: TaskScene, *, image_size: int = 96, depth: bool = False) -> None:
+        self.scene = scene
+        self._depth = depth
+        model = person_cell(scene)
+        self._person = Person(model, scene)
+        self._room = Room(model)
+        self._cameras = Cameras(model, image_size)
+
+    def attempt(self, start: Start, rng: Generator) -> Attempt:
+        person, scene = self._person, self.scene
+        film = Film(person, self._cameras, self._depth)
+        try:
+            person.reset(Manner.draw(rng))
+            self._room.dress(start.appearance)
+            scene.stage(person, start)
+            first = person.facts()
+            spoiled = scene.spoiled(first, start)
+            if spoiled is not None:
+                return Attempt.failed(0.0, f"staging: {spoiled}")
+            script = scene.recover(person, rng) if start.kind == "recovery" else scene.succeed(person, rng)
+            film.shoot(script, rng)
+            outcome = self._wait(first)
+        except PhysicsDiverged as error:
+            return Attempt.failed(max(film.duration_s, 0.0), str(error))
+        if outcome is None or not outcome.succeeded:
+            return Attempt.failed(film.duration_s, outcome.reason if outcome else "the goal was not reached")
+        return Attempt(
+            motion=film.hands(HandTracker(), rng),
+            cameras={camera: film.camera(camera, CameraClock(), rng) for camera in Camera},
+            duration_s=film.duration_s,
+            failure=None,
+            correction_done_s=film.boundary_s,
+        )
+
+    def close(self) -> None:
+        self._cameras.close()
+
+    def _wait(self, first: object) -> Outcome | None:
+        """Hands still until the goal has held long enough. The reset rule is the robot's."""
+        protocol = Protocol()
+        judge = Judge(protocol, HOME)
+        for _ in range(round((protocol.stable_s + PATIENCE_S) * RATE_HZ)):
+            facts = self._person.facts()
+            terminal = self.scene.terminal(facts, first)
+            outcome = judge.watch(goal=self.scene.goal(facts), terminal=terminal, joints=None)
+            if outcome is not None:
+                return outcome
+            self._person.settle(1 / RATE_HZ)
+        return None
