@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
 
+from egorecovery.errors import StoreError
+
 if TYPE_CHECKING:
     from egorecovery.episodes import EpisodeStore
 
@@ -19,6 +21,10 @@ class Inspect:
     """Show this one in detail."""
     json: bool = False
     """Print JSON instead of a table."""
+    sheet: Path | None = None
+    """Write a contact sheet (PNG) of the episode there."""
+    film: Path | None = None
+    """Write a film (MP4) of the episode there."""
 
     def run(self) -> int:
         from egorecovery.cli.console import console, print_json
@@ -26,9 +32,12 @@ class Inspect:
 
         store = EpisodeStore(self.store)
         if self.episode is not None:
+            self._draw(store, self.episode)
             facts = episode_facts(store, self.episode)
             print_json(facts) if self.json else _show_facts(facts)
             return 0
+        if self.sheet or self.film:
+            raise StoreError("--sheet and --film show one episode: name it with --episode")
         rows = store_rows(store)
         if self.json:
             print_json(rows)
@@ -52,6 +61,14 @@ class Inspect:
             table.add_row(row["id"], row["task"], row["source"], str(row["frames"]), seconds, boundary, labelled)
         console.print(table)
         return 0
+
+    def _draw(self, store: "EpisodeStore", identifier: str) -> None:
+        from egorecovery.episodes.pictures import write_contact_sheet, write_film
+
+        if self.sheet:
+            write_contact_sheet(store.read(identifier), self.sheet)
+        if self.film:
+            write_film(store.read(identifier), self.film)
 
 
 def store_rows(store: "EpisodeStore") -> list[dict[str, Any]]:
