@@ -1,6 +1,7 @@
 """Many independent jobs, done here or on a cluster; results come back in the order of the jobs."""
 
 import multiprocessing
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import islice
@@ -44,7 +45,7 @@ def _in_processes(do: Callable[[Job], Result], jobs: Sequence[Job], workers: int
 def _on_ray(do: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Iterator[Result]:
     """Uses the cluster that RAY_ADDRESS names, or one of its own with that many workers."""
     try:
-        import ray
+        import ray  # pyright: ignore[reportMissingImports] - an extra
     except ImportError:
         raise RecipeError("--executor ray needs Ray: install the extra, 'pip install egorecovery[ray]'") from None
 
@@ -65,7 +66,5 @@ def _on_ray(do: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> I
 
 
 def _cluster(workers: int) -> dict[str, object]:
-    import os
-
     quiet: dict[str, object] = {"log_to_driver": False, "include_dashboard": False, "configure_logging": False}
     return {"log_to_driver": False} if os.environ.get("RAY_ADDRESS") else {"num_cpus": max(workers, 1), **quiet}

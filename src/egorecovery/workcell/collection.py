@@ -1,6 +1,5 @@
 """Collecting a data set in the workcell: the same episodes whoever makes them, however often the run is broken off."""
 
-import atexit
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -156,13 +155,9 @@ def _attempt(job: Job, number: int) -> tuple[Start, Attempt, Clock]:
 def _demonstrator(task: str, human: bool, image_size: int, depth: bool) -> Demonstrator:
     """Compiling a scene takes a while: once per process."""
     scene = scene_named(task)
-    demonstrator = (
-        PersonDemonstrator(scene, image_size=image_size, depth=depth)
-        if human
-        else RobotDemonstrator(scene, image_size=image_size)
-    )
-    atexit.register(demonstrator.close)  # GL contexts must go while the interpreter still stands
-    return demonstrator
+    if human:
+        return PersonDemonstrator(scene, image_size=image_size, depth=depth)
+    return RobotDemonstrator(scene, image_size=image_size)
 
 
 def _recording(job: Job, start: Start, attempt: Attempt, cost: Clock) -> Recording:

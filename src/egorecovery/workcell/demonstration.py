@@ -1,7 +1,7 @@
 """One attempt at one demonstration: staged, carried out, recorded, and judged by the task's own rules."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -35,6 +35,7 @@ class Attempt:
         return cls(motion=None, cameras={}, duration_s=duration_s, failure=reason)
 
 
+@runtime_checkable
 class Demonstrator(Protocol):
     """Somebody who can be asked for demonstrations of one task."""
 

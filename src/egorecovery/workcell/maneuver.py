@@ -5,7 +5,7 @@ A script is a generator. It looks at the world between waypoints, so a second tr
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from egorecovery.episodes import Side
 from egorecovery.workcell.kinematics import ToolPose
@@ -40,6 +40,7 @@ class CorrectionDone:
 Script = Iterator[Waypoint | CorrectionDone]
 
 
+@runtime_checkable
 class World(Protocol[Facts]):
     """What a script may look at."""
 

@@ -1,5 +1,6 @@
 """Pictures of the cell: one off-screen renderer for the three cameras, closed explicitly."""
 
+import weakref
 from types import TracebackType
 
 import numpy as np
@@ -22,6 +23,8 @@ class Cameras:
         self._renderer = mujoco.Renderer(model, size_px, size_px, max_geom=model.ngeom + 100)
         for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION, mujoco.mjtRndFlag.mjRND_HAZE):
             self._renderer.scene.flags[flag] = False
+        # Also at exit: a GL context must go while the interpreter still stands.
+        self._close = weakref.finalize(self, self._renderer.close)
         self._option = mujoco.MjvOption()
         self._views = {camera: _fixed(model, camera) for camera in Camera}
 
@@ -55,7 +58,7 @@ class Cameras:
         return min(FARTHEST_MM, 0.99 * self._model.vis.map.zfar * self._model.stat.extent * MM_PER_M)
 
     def close(self) -> None:
-        self._renderer.close()
+        self._close()
 
     def __enter__(self) -> "Cameras":
         return self

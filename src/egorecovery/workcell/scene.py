@@ -1,7 +1,7 @@
 """What a task brings to the workcell. A task of one's own implements this and nothing else."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from numpy.random import Generator
 
@@ -12,6 +12,7 @@ from egorecovery.workcell.physics import MjData, MjModel, MjSpec
 from egorecovery.workcell.starts import Start
 
 
+@runtime_checkable
 class Stage(Protocol):
     """How a scene puts itself into a start, whoever works there. Every call leaves the scene at rest."""
 
@@ -41,6 +42,7 @@ class Stage(Protocol):
         ...
 
 
+@runtime_checkable
 class TaskScene(Protocol):
     """One task: its objects, its starts, its rules, its demonstrations."""
 

@@ -219,4 +219,4 @@ def _draw(rng: Generator, region_m) -> np.ndarray:
 
 def _reachable(cube: Pose) -> bool:
     inside = [low <= value <= high for value, (low, high) in zip(cube.position_m, REACHABLE_M, strict=False)]
-    return all(inside) and cube.position_m[2] > 0
+    return all(inside) and bool(cube.position_m[2] > 0)
