@@ -153,13 +153,14 @@ class CubeStack:
 def on_top(facts: CubeFacts) -> bool:
     """The yellow cube rests on the green one, whatever holds it."""
     offset_m = facts.yellow.position_m - facts.green.position_m
-    level = abs(offset_m[2] - CUBE_M) < 0.006 and facts.yellow.tilt_rad % (np.pi / 2) < np.deg2rad(8)
-    return bool(facts.stacked_contact and level and np.linalg.norm(offset_m[:2]) < HALF_M)
+    flat = np.abs(facts.yellow.axes[2]).max() > np.cos(np.deg2rad(8))  # any face may be up
+    level = abs(offset_m[2] - CUBE_M) < 0.006
+    return bool(facts.stacked_contact and flat and level and np.linalg.norm(offset_m[:2]) < HALF_M)
 
 
 def _pick(world: World[CubeFacts], rng: Generator) -> Script:
     yellow = world.facts().yellow
-    down = pointing_down(_grasp_yaw(yellow, world.tool(ARM)))
+    down = pointing_down(_nearest_quarter(_yaw_rad(yellow)))  # across two faces, turning the hand least
     above_m = yellow.position_m + [0, 0, ABOVE_M - HALF_M]
     grasp_m = yellow.position_m + [*rng.normal(0, 0.002, 2), rng.uniform(-0.004, 0.004)]
     # Up first: the way to the cube must not lead through the green one.
@@ -195,22 +196,23 @@ def _move(position_m, rotation, opening_01: float, *, holds_m: float = 0.0, **ho
     return Waypoint(reaches={ARM: reach}, **how)
 
 
-def _grasp_yaw(cube: Pose, tool: ToolPose) -> float:
-    """Across two faces: of the four ways, the one that turns the hand least from straight ahead."""
-    return _nearest_quarter(cube.yaw_rad, 0.0)
+def _yaw_rad(cube: Pose) -> float:
+    """Of an edge that lies flat, whichever face is up."""
+    flattest = cube.axes[:, int(np.argmin(np.abs(cube.axes[2])))]
+    return float(np.arctan2(flattest[1], flattest[0]))
 
 
 def _aligned_yaw(facts: CubeFacts, tool: ToolPose) -> float:
     """Turn the held cube to lie flush on the green one, by the shorter way."""
-    turn_rad = _nearest_quarter(facts.green.yaw_rad - facts.yellow.yaw_rad, 0.0)
+    turn_rad = _nearest_quarter(_yaw_rad(facts.green) - _yaw_rad(facts.yellow))
     now = tool.rotation.as_matrix()
     return float(np.arctan2(-now[0, 1], now[1, 1])) + turn_rad
 
 
-def _nearest_quarter(angle_rad: float, wanted_rad: float) -> float:
-    """The same angle up to quarter turns, nearest to the wanted one."""
+def _nearest_quarter(angle_rad: float) -> float:
+    """The same angle up to quarter turns, nearest to zero."""
     quarter = np.pi / 2
-    return float((angle_rad - wanted_rad + quarter / 2) % quarter - quarter / 2 + wanted_rad)
+    return float((angle_rad + quarter / 2) % quarter - quarter / 2)
 
 
 def _draw(rng: Generator, region_m) -> np.ndarray:
