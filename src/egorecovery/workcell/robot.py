@@ -50,14 +50,17 @@ class RobotCell:
         mujoco.mj_resetData(self.model, self.data)
         self.place(joints)
 
-    def place(self, joints: Float[ndarray, "14"]) -> None:
-        """Put the arms at a joint vector without moving there; objects and time stay."""
+    def place(self, joints: Float[ndarray, "14"], target: Float[ndarray, "14"] | None = None) -> None:
+        """Put the arms at a joint vector without moving there; objects and time stay.
+
+        The servos are told to stay there, or to go to `target`: a gripper that holds something is told to close.
+        """
         joints = clip_target(joints)
         arms = joints.reshape(2, ARM_JOINTS + 1)
         self.data.qpos[self._at.joints] = arms[:, :ARM_JOINTS].ravel()
         self.data.qpos[self._at.fingers] = arms[:, ARM_JOINTS:] * OPENING_M / 2
         self.data.qvel[self._at.dofs] = 0.0
-        self.data.ctrl[self._at.ctrl] = joints
+        self.data.ctrl[self._at.ctrl] = joints if target is None else clip_target(target)
         self.refresh()
 
     def refresh(self) -> None:

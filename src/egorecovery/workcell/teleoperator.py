@@ -112,17 +112,21 @@ class Teleoperator:
             raise OutOfReach(f"{side} arm cannot be placed at {np.round(pose.position_m, 3)} m")
         self._joints[side] = found.joints_rad
         self._hands[side] = HandTarget(pose, opening_01)
-        joints = self.robot.target().reshape(2, ARM_JOINTS + 1)
-        joints[side.effector] = np.append(found.joints_rad, opening_01)
-        self.robot.place(joints.ravel())
+        self._place(side, np.append(found.joints_rad, opening_01))
 
     def hold(self, side: Side, body: str, width_m: float) -> None:
         """The fingers are set to touch the object, then squeeze: nothing falls while they close."""
-        joints = self.robot.target().reshape(2, ARM_JOINTS + 1)
-        joints[side.effector, ARM_JOINTS] = width_m / OPENING_M
-        self.robot.place(joints.ravel())
+        self._place(side, np.append(self._joints[side], width_m / OPENING_M))
         self._hands[side] = HandTarget(self._hands[side].pose, 0.0, width_m)
         self.settle(0.4)
+
+    def _place(self, side: Side, arm: Float[ndarray, "7"]) -> None:
+        """One arm; the other stays as it is, its fingers around what they hold."""
+        joints, target = (
+            vector.reshape(2, ARM_JOINTS + 1) for vector in (self.robot.proprioception(), self.robot.target())
+        )
+        joints[side.effector] = target[side.effector] = arm
+        self.robot.place(joints.ravel(), target.ravel())
 
     def perform(self, script: Script) -> None:
         # Staging is part of the start, so its small variations must not depend on the demonstrator's.

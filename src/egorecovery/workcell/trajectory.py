@@ -30,11 +30,11 @@ class Style:
     tremor_hz: float = 9.0  # physiological tremor
 
 
-# A teleoperated arm is slow and steady; a hand is three times as fast, less straight, and shakes.
+# A teleoperated arm is slow and steady; a hand is twice as fast, less straight, and shakes.
 TELEOPERATOR = Style(speed_mps=0.16, turn_radps=1.2, grip_s=0.5, shortest_s=0.2, variation=0.12, arc=0.06)
 PERSON = Style(
-    speed_mps=0.42,
-    turn_radps=3.0,
+    speed_mps=0.34,  # faster, real motion would be taken for a tracker's jump (30 mm a frame)
+    turn_radps=2.2,
     grip_s=0.25,
     shortest_s=0.16,
     variation=0.25,

@@ -1,0 +1,170 @@
+"""Round disk placement: seat the disk flush in the board's groove with the right arm, by its handle.
+
+Failures after a placement attempt: the disk is still held, on the rim beside the groove (`held`); it was let go of
+there and lies flat or tilted on the rim (`released`); or it slid off and lies beside the board (`fallen`).
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from numpy.random import Generator
+
+from egorecovery.episodes.vocabulary import ROUND_DISK
+from egorecovery.workcell.grip import held
+from egorecovery.workcell.kinematics import ToolPose, pointing_down
+from egorecovery.workcell.maneuver import Script, World
+from egorecovery.workcell.objects import pose_of, touching, yaw_quaternion
+from egorecovery.workcell.physics import MjData, MjModel, MjSpec
+from egorecovery.workcell.scene import Stage
+from egorecovery.workcell.starts import Start
+from egorecovery.workcell.tasks.round_disk_objects import (
+    BOARD,
+    CLEARANCE_M,
+    DISK,
+    HANDLE_WIDTH_M,
+    PLATE_M,
+    RIM_M,
+    add_board,
+    add_disk,
+)
+from egorecovery.workcell.tasks.round_disk_rules import FLUSH_M, DiskFacts, flush, lost, seated
+from egorecovery.workcell.tasks.round_disk_script import (
+    ARM,
+    GRIP_M,
+    OPEN_01,
+    let_go,
+    lower_onto_rim,
+    recover,
+    succeed,
+)
+
+BOARD_REGION_M = ((0.03, 0.09), (-0.04, 0.05))  # x and y of the groove's centre
+# Of a disk on the table: no hand, at home or above the board, hides it from the head, and the parked left one is clear.
+DISK_REGION_M = ((-0.09, 0.05), (-0.095, 0.03))
+# How far an attempt misses: from where the disk no longer slips in, held or let go of, to where it leaves the rim.
+MISSED_M = {"held": (2 * CLEARANCE_M, 0.022), "released": (3 * CLEARANCE_M, 0.022)}
+APART_M = (0.108, 0.17)  # between the centres of disk and groove: off the board, whichever way that is turned
+
+
+class RoundDisk:
+    task = ROUND_DISK
+    graspable = (DISK,)
+    modes: ClassVar[Mapping[str, float]] = {
+        "held": 0.4,  # the paper's own start
+        "released": 0.35,
+        "fallen": 0.25,
+    }
+
+    def add_objects(self, spec: MjSpec) -> None:
+        add_board(spec)
+        add_disk(spec)
+
+    def draw_initial(self, rng: Generator) -> Start:
+        board_m = _draw(rng, BOARD_REGION_M)
+        return self._start("initial", "nominal", board_m, _beside(board_m, rng), rng)
+
+    def draw_failure(self, rng: Generator, mode: str) -> Start:
+        board_m = _draw(rng, BOARD_REGION_M)
+        if mode == "fallen":
+            return self._start("recovery", mode, board_m, _beside(board_m, rng), rng)
+        return self._start("recovery", mode, board_m, (rng.uniform(*MISSED_M[mode]), _any_way(rng)), rng)
+
+    def _start(self, kind, mode: str, board_m: ndarray, disk: tuple[float, float], rng: Generator) -> Start:
+        return Start(
+            task=self.task.name,
+            kind=kind,
+            mode=mode,
+            parameters={
+                "board_x": float(board_m[0]),
+                "board_y": float(board_m[1]),
+                "board_yaw": float(rng.uniform(-0.3, 0.3)),
+                "disk_away": float(disk[0]),  # from the groove; polar, so that between two misses lies a miss ...
+                "disk_way": float(disk[1]),  # ... and not the groove
+                "disk_yaw": float(rng.uniform(-0.6, 0.6)),
+                "tilt": float(rng.uniform(-0.1, 0.1)),  # of a disk in the hand, along its handle ...
+                "roll": float(rng.uniform(-0.1, 0.1)),  # ... and across
+                "hover": float(rng.uniform(0.05, 0.09)),  # of an empty hand above the rim
+            },
+        )
+
+    def stage(self, stage: Stage, start: Start) -> None:
+        at = start.parameters
+        board_m = np.array([at["board_x"], at["board_y"]])
+        disk_m = board_m + at["disk_away"] * np.array([np.cos(at["disk_way"]), np.sin(at["disk_way"])])
+        stage.put(BOARD, [*board_m, 0.0], yaw_quaternion(at["board_yaw"]))
+        if start.mode in MISSED_M:
+            self._miss(stage, start, disk_m)
+            return
+        stage.put(DISK, [*disk_m, PLATE_M / 2], yaw_quaternion(at["disk_yaw"]))
+        if start.mode == "fallen":
+            hover_m = np.array([*board_m, RIM_M + GRIP_M + at["hover"]])
+            stage.place(ARM, ToolPose(hover_m, pointing_down(at["board_yaw"])), OPEN_01)
+        stage.settle(0.2)
+
+    def _miss(self, stage: Stage, start: Start, disk_m: ndarray) -> None:
+        """A placement attempt that comes down beside the groove."""
+        at = start.parameters
+        hand = pointing_down(at["disk_yaw"], at["tilt"], at["roll"])
+        plate = hand * pointing_down().inv()
+        plate_m = np.array([*disk_m, RIM_M + PLATE_M + 0.008])
+        stage.place(ARM, ToolPose(plate_m + plate.apply([0, 0, GRIP_M]), hand), OPEN_01)
+        stage.put(DISK, plate_m, np.roll(plate.as_quat(), 1))
+        stage.hold(ARM, DISK, HANDLE_WIDTH_M)
+        stage.perform(lower_onto_rim(stage.world))
+        if start.mode == "released":
+            stage.perform(let_go(stage.world, at["hover"]))
+            stage.settle(0.4)
+
+    def facts(self, model: MjModel, data: MjData) -> DiskFacts:
+        return DiskFacts(
+            disk=pose_of(model, data, DISK),
+            board=pose_of(model, data, BOARD),
+            held=held(model, data, DISK),
+            on_board=touching(model, data, DISK, BOARD),
+        )
+
+    def goal(self, facts: DiskFacts) -> bool:
+        return seated(facts)
+
+    def terminal(self, facts: DiskFacts, first: DiskFacts) -> str | None:
+        return lost(facts, first)
+
+    def spoiled(self, facts: DiskFacts, start: Start) -> str | None:
+        if flush(facts):
+            return "the disk is seated"
+        if facts.held != (start.mode == "held"):
+            return "the disk is not held" if start.mode == "held" else "the disk is held"
+        if facts.on_board != (start.mode in MISSED_M):
+            return "the disk lies on the board" if facts.on_board else "the disk is not on the board"
+        if facts.on_board and facts.protrusion_m < 2 * FLUSH_M:
+            return "the disk is as good as seated"
+        if facts.disk.tilt_rad > np.deg2rad(20):
+            return "the disk lies too steep for its handle to be grasped"
+        return lost(facts, facts)
+
+    def succeed(self, world: World[DiskFacts], rng: Generator) -> Script:
+        return succeed(world, rng)
+
+    def recover(self, world: World[DiskFacts], rng: Generator) -> Script:
+        return recover(world, rng)
+
+
+def _beside(board_m: Float[ndarray, "2"], rng: Generator) -> tuple[float, float]:
+    """How far from the groove and which way a disk lies flat on the table, within view and reach."""
+    while True:
+        away_m, way_rad = rng.uniform(*APART_M), _any_way(rng)
+        disk_m = board_m + away_m * np.array([np.cos(way_rad), np.sin(way_rad)])
+        if all(low < value < high for value, (low, high) in zip(disk_m, DISK_REGION_M, strict=True)):
+            return away_m, way_rad
+
+
+def _any_way(rng: Generator) -> float:
+    """Centred on the near side, where the table is: what lies between two ways within reach is within reach, too."""
+    return float(rng.uniform(0.0, 2 * np.pi))
+
+
+def _draw(rng: Generator, region_m) -> Float[ndarray, "2"]:
+    return np.array([rng.uniform(*bounds) for bounds in region_m])

@@ -1,0 +1,130 @@
+"""How the disk gets into the groove, by tool poses only; and how an attempt at it goes wrong."""
+
+import numpy as np
+from numpy.random import Generator
+from scipy.spatial.transform import Rotation
+
+from egorecovery.episodes import Side
+from egorecovery.workcell.kinematics import ToolPose, pointing_down
+from egorecovery.workcell.maneuver import CorrectionDone, Reach, Script, Waypoint, World
+from egorecovery.workcell.objects import Pose
+from egorecovery.workcell.tasks.round_disk_objects import CLEARANCE_M, FLOOR_M, HANDLE_WIDTH_M, PLATE_M, RIM_M
+from egorecovery.workcell.tasks.round_disk_rules import DiskFacts, flush
+
+ARM = Side.RIGHT
+
+GRIP_M = 0.022  # tool above the centre of the plate when it holds the handle: the fingertips stay clear of the rim
+CARRY_M = 0.08  # tool above the table when it carries the disk
+OPEN_01 = 0.5  # round a handle: wider, the fingers would reach the rim
+TRIES = 3
+
+
+def succeed(world: World[DiskFacts], rng: Generator) -> Script:
+    """From wherever the disk is, in the hand or not; again from there if it did not stay."""
+    for _ in range(TRIES):
+        yield from _bring(world, rng)
+        yield from _seat(world, rng)
+        if flush(world.facts()):
+            return
+
+
+def recover(world: World[DiskFacts], rng: Generator) -> Script:
+    """The correction ends with the disk in the hand, level over the groove."""
+    if world.facts().held:
+        yield _rise(world, rng.uniform(0.02, 0.04), pace=0.5, wait_s=rng.uniform(0.2, 0.5))
+    yield from _bring(world, rng)
+    yield CorrectionDone()
+    yield from _seat(world, rng)
+    if not flush(world.facts()):
+        yield from succeed(world, rng)
+
+
+def lower_onto_rim(world: World[DiskFacts]) -> Script:
+    """By small steps until it touches."""
+    for _ in range(16):
+        if world.facts().on_board:
+            return
+        yield _rise(world, -0.001)
+
+
+def let_go(world: World[DiskFacts], rise_m: float) -> Script:
+    here = world.tool(ARM)
+    yield _move(here.position_m, here.rotation, OPEN_01, straight=True, wait_s=0.12)
+    yield _move(here.position_m + [0, 0, rise_m], here.rotation, OPEN_01, pace=0.8, straight=True, wait_s=0.5)
+
+
+def _bring(world: World[DiskFacts], rng: Generator) -> Script:
+    """The disk over the groove, wherever it is now; once more if it gets lost on the way."""
+    for _ in range(TRIES):
+        if not world.facts().held:
+            yield from _pick(world, rng)
+        yield from _align(world, rng)
+        if world.facts().held:
+            return
+
+
+def _pick(world: World[DiskFacts], rng: Generator) -> Script:
+    """Fingers along the handle, however it leans."""
+    # Up first: the way to the disk must not lead through the rim.
+    if world.tool(ARM).position_m[2] < CARRY_M:
+        yield _rise(world, CARRY_M - world.tool(ARM).position_m[2])
+    disk = world.facts().disk
+    hand = disk.rotation * pointing_down(_half_turn_off(disk.yaw_rad))
+    grasp_m = disk.position_m + disk.axes @ [*rng.normal(0, 0.0015, 2), GRIP_M + rng.uniform(-0.002, 0.003)]
+    yield _move(grasp_m + 0.06 * disk.up + rng.normal(0, 0.004, 3), hand, OPEN_01)
+    yield _move(grasp_m, hand, OPEN_01, pace=0.7, straight=True)
+    yield _move(grasp_m, hand, 0.0, holds_m=HANDLE_WIDTH_M, straight=True, wait_s=0.16)
+    yield _rise(world, max(CARRY_M - grasp_m[2], 0.02))
+
+
+def _align(world: World[DiskFacts], rng: Generator) -> Script:
+    """Level, over the groove; then again by what is left of the offset."""
+    hover_m = RIM_M + PLATE_M / 2 + rng.uniform(0.008, 0.014)
+    for pace in (0.6, 0.5):
+        facts = world.facts()
+        if facts.held and (facts.offset_m > CLEARANCE_M / 4 or facts.disk.tilt_rad > 0.02):
+            yield _over_groove(world, hover_m, pace=pace, wait_s=0.2)
+
+
+def _over_groove(world: World[DiskFacts], height_m: float, **how) -> Waypoint:
+    facts, tool = world.facts(), world.tool(ARM)
+    turn = _levelling(facts.disk)
+    plate_in_tool_m = turn.apply(facts.disk.position_m - tool.position_m)
+    over_m = facts.board.position_m + height_m * facts.board.up - plate_in_tool_m
+    return _move(over_m, turn * tool.rotation, 0.0, holds_m=HANDLE_WIDTH_M, **how)
+
+
+def _seat(world: World[DiskFacts], rng: Generator) -> Script:
+    """Down into the groove; a disk that catches on the rim is lifted, aligned and lowered again. Then let go."""
+    for _ in range(TRIES):
+        if not world.facts().held:
+            break
+        yield _over_groove(world, FLOOR_M + PLATE_M / 2, pace=0.3, straight=True, wait_s=0.2)
+        if flush(world.facts()):
+            break
+        yield _rise(world, 0.02)
+        yield from _align(world, rng)
+    yield from let_go(world, rng.uniform(0.06, 0.09))
+
+
+def _rise(world: World[DiskFacts], up_m: float, **how) -> Waypoint:
+    """Straight up, the fingers as they are."""
+    here, opening_01 = world.tool(ARM), world.opening_01(ARM)
+    holds_m = HANDLE_WIDTH_M if world.facts().held else 0.0
+    return _move(here.position_m + [0, 0, up_m], here.rotation, opening_01, holds_m=holds_m, straight=True, **how)
+
+
+def _move(position_m, rotation: Rotation, opening_01: float, *, holds_m: float = 0.0, **how) -> Waypoint:
+    reach = Reach(pose=ToolPose(np.asarray(position_m, float), rotation), opening_01=opening_01, holds_m=holds_m)
+    return Waypoint(reaches={ARM: reach}, **how)
+
+
+def _levelling(disk: Pose) -> Rotation:
+    """The smallest turn that brings the plate level."""
+    axis = np.cross(disk.up, [0.0, 0.0, 1.0])
+    return Rotation.from_rotvec(axis / max(float(np.linalg.norm(axis)), 1e-9) * disk.tilt_rad)
+
+
+def _half_turn_off(yaw_rad: float) -> float:
+    """The handle looks the same from both ends: grasp it the way that turns the hand less."""
+    return float(np.pi) if abs(yaw_rad) > np.pi / 2 else 0.0
