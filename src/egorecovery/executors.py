@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import islice
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from egorecovery.errors import RecipeError
 
@@ -65,6 +65,6 @@ def _on_ray(do: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> I
             ray.shutdown()
 
 
-def _cluster(workers: int) -> dict[str, object]:
-    quiet: dict[str, object] = {"log_to_driver": False, "include_dashboard": False, "configure_logging": False}
+def _cluster(workers: int) -> dict[str, Any]:
+    quiet = {"log_to_driver": False, "include_dashboard": False, "configure_logging": False}
     return {"log_to_driver": False} if os.environ.get("RAY_ADDRESS") else {"num_cpus": max(workers, 1), **quiet}
