@@ -11,7 +11,7 @@ from egorecovery.capture.synthetic import synthetic_recording
 from egorecovery.episodes import PAPER_TASKS, EpisodeStore, Source
 from egorecovery.errors import StoreError
 from egorecovery.intent import LabelStore, PoolStatistics, SourceTally, label_store, pool_statistics
-from egorecovery.recovery import Annotation, AnnotationJournal, candidate_boundary
+from egorecovery.recovery import confirm_candidates
 
 MARK = ".egorecovery-demo"  # says that a directory may be replaced
 
@@ -36,7 +36,7 @@ def run_demo(out: Path, episodes: int, seed: int) -> DemoResult:
     store = EpisodeStore.create(out / "store")
     with store.writing() as writer:
         outcomes = [import_recording(writer, directory) for directory in find_recordings([out / "recordings"])]
-    _confirm_candidates(store)
+    confirm_candidates(store, annotator="demo")
     tallies = label_store(store)
     labels = LabelStore(store.labels_path)
     return DemoResult(
@@ -55,12 +55,3 @@ def _record(directory: Path, episodes: int, seed: int) -> None:
             rng = np.random.default_rng([seed, kind, number])
             recording, _ = synthetic_recording(f"{source}-{number:03d}", PAPER_TASKS["cube_stack"], source, rng)
             save_recording(recording, directory / recording.id)
-
-
-def _confirm_candidates(store: EpisodeStore) -> None:
-    journal = AnnotationJournal(store.annotations_path)
-    for episode in map(store.read, store.ids()):
-        if episode.source.is_recovery:
-            candidate = candidate_boundary(episode.effector_m[:, list(episode.task.active_effectors)]).frame
-            annotation = Annotation(episode=episode.id, boundary=candidate, candidate=candidate, annotator="demo")
-            journal.save(annotation, n_frames=len(episode), seen_revision=0)

@@ -35,44 +35,36 @@ class Annotate:
     def run(self) -> int:
         from egorecovery.cli.console import console
         from egorecovery.episodes import EpisodeStore
+        from egorecovery.recovery import confirm_candidates
 
         if self.confirm_candidates == (self.episode is not None):
             raise AnnotationError("name one --episode with its --boundary (or --discard), or --confirm-candidates")
         store = EpisodeStore(self.store)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
         if self.episode is None:
-            console.print(f"{self._confirm_all(store)} candidates confirmed by {self.annotator}")
+            confirmed = confirm_candidates(store, self.annotator, saved_at=now)
+            console.print(f"{len(confirmed)} candidates confirmed by {self.annotator}")
         else:
-            saved = self._save(store, self.episode, self.boundary)
+            saved = self._save(store, self.episode, now)
             console.print(f"{saved.episode}: revision {saved.revision}, boundary {saved.boundary}")
         return 0
 
-    def _confirm_all(self, store: "EpisodeStore") -> int:
-        from egorecovery.recovery import AnnotationJournal
-
-        known = AnnotationJournal(store.annotations_path).latest()
-        waiting = [i for i in store.ids() if i not in known and store.card(i).source.is_recovery]
-        for identifier in waiting:
-            self._save(store, identifier, None)
-        return len(waiting)
-
-    def _save(self, store: "EpisodeStore", identifier: str, boundary: int | None) -> "Annotation":
-        from egorecovery.recovery import Annotation, AnnotationJournal, Quality, candidate_boundary
+    def _save(self, store: "EpisodeStore", identifier: str, now: str) -> "Annotation":
+        from egorecovery.recovery import Annotation, AnnotationJournal, Quality, propose
 
         card = store.card(identifier)
-        if not card.source.is_recovery and boundary is not None:
+        if not card.source.is_recovery and self.boundary is not None:
             raise AnnotationError(f"{identifier} is a {card.source} episode: it has no recovery and so no boundary")
-        path_m = store.stream(identifier, "effector_m")[:, list(card.task.active_effectors)]
-        candidate = candidate_boundary(path_m).frame
         journal = AnnotationJournal(store.annotations_path)
         seen = journal.latest().get(identifier)
         annotation = Annotation(
             episode=identifier,
-            boundary=candidate if self.confirm_candidates else boundary,
+            boundary=self.boundary,
             annotator=self.annotator,
             quality=Quality(self.quality),
             discard=self.discard,
-            candidate=candidate,
+            candidate=propose(store, identifier).frame,
             note=self.note,
-            saved_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            saved_at=now,
         )
         return journal.save(annotation, n_frames=card.frames, seen_revision=seen.revision if seen else 0)

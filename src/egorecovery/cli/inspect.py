@@ -103,7 +103,7 @@ def episode_facts(store: "EpisodeStore", identifier: str) -> dict[str, Any]:
     import numpy as np
 
     from egorecovery.intent import LabelStore, Verdict
-    from egorecovery.recovery import AnnotationJournal, candidate_boundary
+    from egorecovery.recovery import AnnotationJournal, propose
 
     episode = store.read(identifier)
     path_m = episode.effector_m[:, list(episode.task.active_effectors)]
@@ -130,7 +130,7 @@ def episode_facts(store: "EpisodeStore", identifier: str) -> dict[str, Any]:
         "content": store.card(identifier).content,
     }
     if episode.source.is_recovery:
-        facts["candidate"] = asdict(candidate_boundary(path_m))
+        facts["candidate"] = asdict(propose(store, identifier))
         facts["annotations"] = [annotation.record() for annotation in annotations]
     if labels.card(identifier) is not None:
         counts = labels.read(identifier).counts()

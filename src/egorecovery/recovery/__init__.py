@@ -3,6 +3,7 @@
 from egorecovery.recovery.annotation import Annotation, AnnotationJournal, Quality
 from egorecovery.recovery.candidate import Candidate, candidate_boundary
 from egorecovery.recovery.labels import labels, require_boundary
+from egorecovery.recovery.proposal import confirm_candidates, propose
 
 __all__ = [
     "Annotation",
@@ -10,6 +11,8 @@ __all__ = [
     "Candidate",
     "Quality",
     "candidate_boundary",
+    "confirm_candidates",
     "labels",
+    "propose",
     "require_boundary",
 ]

@@ -27,6 +27,7 @@ FRONT_M = 0.042  # before the lip: here a slanting broom begins to turn, or its 
 CARRY_M = 0.045  # clears trash and the pan's walls between strokes
 STEEPEST_RAD = 0.75  # of a stroke, off the pan's axis
 PAN_STEP_M = 0.04  # by which the pan draws back from a piece beside its mouth
+PAN_FARTHEST_M = -0.08  # y; its hand must stay in view
 MOST_STROKES = 6
 
 POUR_YAW_RAD = 0.25  # turned so, the right wrist tips furthest
@@ -62,7 +63,7 @@ class Stroke:
         across_m, along_m = self.seen(left_m)
         taken = (across_m < BROOM_HALF_M[0] - 0.007) & (along_m > 0)
         clipped = (across_m < BROOM_HALF_M[0] + TRASH_RADIUS_M) & (along_m > 0) & ~taken
-        return float(taken.sum() - 0.7 * clipped.sum() - 0.4 * abs(self.yaw_rad) - 2.0 * self.start_m[1])
+        return float(taken.sum() - 1.5 * clipped.sum() - 0.4 * abs(self.yaw_rad) - 2.0 * self.start_m[1])
 
 
 def sweep(world: World[SweepFacts], rng: Generator) -> Script:
@@ -75,6 +76,8 @@ def sweep(world: World[SweepFacts], rng: Generator) -> Script:
         stroke = best_stroke(left_m)
         if stroke is not None:
             yield from _carry_out(stroke, world, rng)
+        elif facts.pan.position_m[1] < PAN_FARTHEST_M:
+            return  # pieces that were knocked far aside: this attempt has failed
         else:  # what is left lies beside the mouth: make room in front of it
             back_m = facts.pan.position_m + facts.pan.axes @ [0, -PAN_STEP_M, 0.001]
             yield Waypoint(reaches={Side.RIGHT: _pan(back_m, facts.pan.rotation)}, pace=0.6, straight=True)
