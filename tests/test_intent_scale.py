@@ -88,5 +88,6 @@ def test_unreliable_motion_of_the_active_effector_defines_no_intent():
 def test_success_episodes_have_no_recovery_and_no_intent():
     _, labels = labelled(Source.HUMAN_SUCCESS, boundary=None)
     assert not labels.in_recovery.any()
-    assert not labels.intent_mask.any()
-    assert labels.gt_intent_valid.any()  # the motion is there; it is just not corrective
+    assert not labels.gt_intent_valid.any()
+    assert not labels.recovery_intent_valid.any()
+    assert labels.intent_m.any()  # the motion is there; it is just not corrective

@@ -5,7 +5,7 @@ import pytest
 
 from egorecovery.episodes import EpisodeStore, Source
 from egorecovery.errors import AnnotationError, StoreError
-from egorecovery.intent import IntentSpec, LabelStore, Verdict, frame_labels, label_store, labelling
+from egorecovery.intent import IntentSpec, LabelStore, Verdict, frame_labels, label_store, labelling, labels_of
 from egorecovery.recovery import Annotation, AnnotationJournal
 from making import make_episode
 
@@ -117,10 +117,30 @@ def test_a_boundary_that_no_longer_fits_names_the_episode_and_the_remedy(store):
         label_store(store)
 
 
-def test_labels_damaged_on_disk_are_derived_again(annotated):
+@pytest.mark.parametrize("suffix", ["json", "safetensors"])
+@pytest.mark.parametrize("harm", ["flipped", "deleted"])
+def test_labels_damaged_on_disk_are_refused_and_derived_again(annotated, suffix, harm):
     label_store(annotated)
-    card = annotated.labels_path / "robot_recovery-0.json"
-    whole = card.read_bytes()
-    card.write_bytes(whole.replace(b"valid", b"Valid"))
+    before = {name: payload for name, (_, payload) in snapshot(annotated).items()}
+    path = annotated.labels_path / f"robot_recovery-0.{suffix}"
+    if harm == "deleted":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-9] + b"x" + path.read_bytes()[-8:])
+    with pytest.raises(StoreError, match="run 'egorecovery label'"):
+        LabelStore(annotated.labels_path).read("robot_recovery-0")
+    assert label_store(annotated)[Source.ROBOT_RECOVERY].labelled == 1
+    assert {name: payload for name, (_, payload) in snapshot(annotated).items()} == before
+
+
+def test_labels_older_than_the_annotation_are_refused(annotated):
     label_store(annotated)
-    assert card.read_bytes() == whole
+    assert labels_of(annotated, "robot_recovery-0").in_recovery.sum() == 21
+    annotate(annotated, "robot_recovery-0", boundary=5, seen=1)
+    with pytest.raises(StoreError, match="older than its annotation"):
+        labels_of(annotated, "robot_recovery-0")
+    label_store(annotated)
+    assert labels_of(annotated, "robot_recovery-0").in_recovery.sum() == 6
+    annotate(annotated, "robot_recovery-0", boundary=None, seen=2, discard=True)
+    with pytest.raises(StoreError, match="discarded"):
+        labels_of(annotated, "robot_recovery-0")

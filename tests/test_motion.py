@@ -20,11 +20,15 @@ from egorecovery.motion import (
     resample_rotations,
     smooth,
     smooth_rotations,
+    supported,
     trusted_frames,
 )
-from egorecovery.motion.jumps import guessed_longer_than
 
 IDENTITY = np.array([0.0, 0, 0, 1])
+
+
+def clock(frames, rate_hz=25):
+    return np.arange(frames) / rate_hz
 
 
 def still_rotations(frames):
@@ -81,7 +85,7 @@ def test_a_long_excursion_to_a_wrong_place_is_left_out_whole():
     position_m = np.zeros((60, 3))
     position_m[:, 0] = np.linspace(0, 0.3, 60)
     position_m[20:35] += [0, 0.2, 0]  # comparing neighbours would keep frames 21..34
-    trusted = trusted_frames(position_m, still_rotations(60), np.ones(60, bool))
+    trusted = trusted_frames(clock(60), position_m, still_rotations(60), np.ones(60, bool))
     np.testing.assert_array_equal(np.flatnonzero(~trusted), np.arange(20, 35))
 
 
@@ -89,7 +93,7 @@ def test_a_long_excursion_to_a_wrong_place_is_left_out_whole():
 def test_the_position_limit_is_30_mm_from_frame_to_frame(step_mm, kept):
     position_m = np.zeros((21, 3))
     position_m[10, 1] = step_mm / 1000
-    trusted = trusted_frames(position_m, still_rotations(21), np.ones(21, bool))
+    trusted = trusted_frames(clock(21), position_m, still_rotations(21), np.ones(21, bool))
     assert trusted[10] == kept
     assert np.delete(trusted, 10).all()
 
@@ -98,7 +102,7 @@ def test_the_position_limit_is_30_mm_from_frame_to_frame(step_mm, kept):
 def test_the_rotation_limit_is_20_degrees_from_frame_to_frame(step_deg, kept):
     quaternions = still_rotations(21)
     quaternions[10] = Rotation.from_euler("y", step_deg, degrees=True).as_quat()
-    trusted = trusted_frames(np.zeros((21, 3)), quaternions, np.ones(21, bool))
+    trusted = trusted_frames(clock(21), np.zeros((21, 3)), quaternions, np.ones(21, bool))
     assert trusted[10] == kept
 
 
@@ -107,7 +111,7 @@ def test_the_rotation_limit_is_20_degrees_from_frame_to_frame(step_deg, kept):
 def test_a_track_without_jumps_is_trusted_throughout_and_bridging_it_changes_nothing(seed, frames):
     rng = np.random.default_rng(seed)
     position_m = np.cumsum(rng.uniform(-0.015, 0.015, (frames, 3)), axis=0)
-    trusted = trusted_frames(position_m, still_rotations(frames), np.ones(frames, bool))
+    trusted = trusted_frames(clock(frames), position_m, still_rotations(frames), np.ones(frames, bool))
     assert trusted.all()
     np.testing.assert_allclose(bridge(np.arange(frames) / 25, position_m, trusted), position_m, atol=1e-15)
 
@@ -122,16 +126,61 @@ def test_bridging_is_linear_inside_and_holds_the_nearest_value_at_the_ends():
 def test_a_track_with_nothing_to_trust_is_an_error_that_says_so():
     with pytest.raises(MotionError, match="no frame of the track can be trusted"):
         bridge(np.arange(3.0), np.full((3, 1), np.nan), np.zeros(3, bool))
-    assert not trusted_frames(np.full((3, 3), np.nan), still_rotations(3), np.ones(3, bool)).any()
+    assert not trusted_frames(clock(3), np.full((3, 3), np.nan), still_rotations(3), np.ones(3, bool)).any()
 
 
-def test_long_bridges_and_the_untracked_ends_are_called_guesses():
-    times_s = np.arange(40) / 25
-    trusted = np.ones(40, bool)
-    trusted[[0, 10, 11, 39]] = False  # ends, and a gap bridged over 0.12 s
-    trusted[20:28] = False  # a gap bridged over 0.36 s
-    guessed = guessed_longer_than(times_s, trusted, 0.2)
-    np.testing.assert_array_equal(np.flatnonzero(guessed), [0, *range(20, 28), 39])
+def reach(rate_hz, distance_m, seconds):
+    """At rest, a minimum-jerk reach, at rest."""
+    along = np.clip((clock(int(3 * rate_hz), rate_hz) - 1) / seconds, 0, 1)
+    path = np.zeros((len(along), 3))
+    path[:, 0] = distance_m * along**3 * (10 - 15 * along + 6 * along**2)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("rate_hz", "distance_m", "seconds"), [(15, 0.2, 0.6), (25, 0.4, 0.7), (30, 0.4, 0.6), (60, 0.5, 0.4)]
+)
+def test_a_brisk_reach_is_trusted_throughout_though_it_exceeds_30_mm_a_frame(rate_hz, distance_m, seconds):
+    path = reach(rate_hz, distance_m, seconds)
+    assert np.linalg.norm(np.diff(path, axis=0), axis=1).max() > 0.03
+    assert trusted_frames(clock(len(path), rate_hz), path, still_rotations(len(path)), np.ones(len(path), bool)).all()
+
+
+def test_a_brisk_turn_is_trusted_throughout():
+    angle_rad = reach(25, np.pi / 2, 0.3)[:, 0]
+    quaternions = Rotation.from_euler("z", angle_rad[:, None]).as_quat()
+    frames = len(angle_rad)
+    assert trusted_frames(clock(frames), np.zeros((frames, 3)), quaternions, np.ones(frames, bool)).all()
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_excursions_are_found_in_the_middle_of_a_brisk_reach_and_little_else_is_lost(seed):
+    rng = np.random.default_rng(seed)
+    path = reach(25, 0.35, 0.6) + rng.normal(0, 0.001, (75, 3))
+    start, length = int(rng.integers(10, 60)), int(rng.integers(1, 6))
+    way = rng.normal(0, 1, 3)
+    path[start : start + length] += rng.uniform(0.08, 0.15) * way / np.linalg.norm(way)
+    trusted = trusted_frames(clock(75), path, still_rotations(75), np.ones(75, bool))
+    assert not trusted[start : start + length].any()
+    assert trusted.sum() >= 75 - length - 8
+
+
+def test_rows_that_a_tracker_left_out_are_time_all_the_same():
+    position_m = np.zeros((40, 3))
+    position_m[20:, 0] = 0.15  # 150 mm away after ten rows that were never written: a hand's pace
+    times_s = np.concatenate([clock(20), clock(20) + 1.2])
+    assert trusted_frames(times_s, position_m, still_rotations(40), np.ones(40, bool)).all()
+
+
+def test_long_bridges_left_out_rows_and_the_untracked_ends_rest_on_no_evidence():
+    known = np.ones(60, bool)
+    known[[0, 10, 11, 59]] = False  # ends, and a gap bridged over 0.12 s
+    known[20:28] = False  # a gap bridged over 0.36 s
+    grid_s = clock(60)
+    unsupported = np.flatnonzero(~supported(grid_s[known], grid_s, 0.2))
+    np.testing.assert_array_equal(unsupported, [0, *range(20, 28), 59])
+    assert not supported(np.zeros(0), grid_s, 0.2).any()
 
 
 def test_smoothing_keeps_parabolas_and_removes_spikes():

@@ -13,6 +13,12 @@ Executor = Literal["local", "ray"]
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+
+def cores() -> int:
+    """Cores this process may use, which in a container are fewer than the machine's."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 AHEAD = 4  # jobs under way per worker: enough to keep it busy, few enough to keep results from piling up
 
 

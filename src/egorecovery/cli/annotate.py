@@ -39,6 +39,10 @@ class Annotate:
 
         if self.confirm_candidates == (self.episode is not None):
             raise AnnotationError("name one --episode with its --boundary (or --discard), or --confirm-candidates")
+        if self.confirm_candidates and (self.boundary is not None or self.discard or self.note):
+            raise AnnotationError(
+                "--confirm-candidates takes no --boundary, --discard or --note: those are one episode's"
+            )
         store = EpisodeStore(self.store)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         if self.episode is None:

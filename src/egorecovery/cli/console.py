@@ -1,7 +1,6 @@
 """What the verbs share in talking to a terminal."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,11 +11,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 # No markup: rich would swallow brackets in file names.
 console = Console(highlight=False, markup=False)
 messages = Console(stderr=True, highlight=False, markup=False)  # progress and notices: never mixed into --json output
-
-
-def cores() -> int:
-    """Cores this process may use, which in a container are fewer than the machine's."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def print_json(value: Any) -> None:

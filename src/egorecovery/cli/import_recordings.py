@@ -1,5 +1,6 @@
 """`egorecovery import`."""
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,44 +19,55 @@ class Import:
     """Recording directories, or directories of recordings (docs/formats.md)."""
     out: Path
     """The store to add to; made if there is none."""
+    workers: int = 0
+    """Processes to use; 0 for all cores."""
     json: bool = False
     """Print JSON instead of text."""
 
     def run(self) -> int:
-        from egorecovery.capture import Imported, find_recordings, import_recording
-        from egorecovery.cli.console import console, messages, print_json, progress_bar
+        from egorecovery.capture import find_recordings
+        from egorecovery.capture.importing import Outcome, import_recordings
+        from egorecovery.cli.console import messages, print_json, progress_bar
         from egorecovery.episodes import EpisodeStore
-        from egorecovery.errors import EpisodeExists, RecordingError
+        from egorecovery.executors import cores
 
         directories = find_recordings(list(self.recordings))
-        outcomes: list[Imported] = []
-        broken: dict[str, str] = {}
+        imported: list[Imported] = []
         with EpisodeStore.create(self.out).writing() as writer, progress_bar("importing") as advance:
             if writer.recovered:
                 messages.print(f"took over from {writer.recovered}, which ended without finishing")
-            for done, directory in enumerate(directories, start=1):
-                try:  # one unreadable recording must not cost the others; a full disk costs them all
-                    outcomes.append(import_recording(writer, directory))
-                except (RecordingError, EpisodeExists) as error:
-                    broken[str(directory)] = str(error)
-                advance(done, len(directories))
+            for one in import_recordings(writer, directories, workers=self.workers or cores()):
+                imported.append(one)
+                advance(len(imported), len(directories))
         if self.json:
-            print_json(_summary(outcomes, broken))
+            print_json(_summary(imported))
         else:
-            refused = [outcome for outcome in outcomes if not outcome.accepted]
-            console.print(
-                f"{len(outcomes) - len(refused)} accepted, {len(refused)} discarded, {len(broken)} unreadable"
-            )
-            for outcome in refused:
-                console.print(f"  discarded {outcome.name}: {'; '.join(outcome.reasons)}")
-            for error in broken.values():
-                console.print(f"  unreadable {error}")
-        return 1 if broken else 0
+            _show(imported)
+        return 1 if any(one.outcome in (Outcome.CLASHING, Outcome.UNREADABLE) for one in imported) else 0
 
 
-def _summary(outcomes: "list[Imported]", broken: dict[str, str]) -> dict[str, object]:
+def _show(imported: "list[Imported]") -> None:
+    """Counts, then a line for each recording that is not in the store."""
+    from egorecovery.capture.importing import Outcome
+    from egorecovery.cli.console import console
+
+    counts = Counter(one.outcome for one in imported)
+    shown = [outcome for outcome in Outcome if counts[outcome] or outcome is Outcome.ACCEPTED]
+    console.print(", ".join(f"{counts[outcome]} {outcome}" for outcome in shown))
+    for outcome in (Outcome.DISCARDED, Outcome.CLASHING, Outcome.UNREADABLE):
+        for one in (one for one in imported if one.outcome is outcome):
+            what = "" if outcome is Outcome.UNREADABLE else f"{one.name}: "  # those name their file
+            console.print(f"  {outcome} {what}{'; '.join(one.reasons)}", soft_wrap=True)
+
+
+def _summary(imported: "list[Imported]") -> dict[str, object]:
+    from egorecovery.capture.importing import Outcome
+
+    by = {outcome: [one for one in imported if one.outcome is outcome] for outcome in Outcome}
     return {
-        "accepted": [outcome.name for outcome in outcomes if outcome.accepted],
-        "discarded": {outcome.name: list(outcome.reasons) for outcome in outcomes if not outcome.accepted},
-        "unreadable": broken,
+        "accepted": [one.name for one in by[Outcome.ACCEPTED]],
+        "already_there": [one.name for one in by[Outcome.ALREADY_THERE]],
+        "discarded": {one.name: list(one.reasons) for one in by[Outcome.DISCARDED]},
+        "clashing": {str(one.directory): "; ".join(one.reasons) for one in by[Outcome.CLASHING]},
+        "unreadable": {str(one.directory): "; ".join(one.reasons) for one in by[Outcome.UNREADABLE]},
     }

@@ -57,8 +57,8 @@ class Inspect:
         for row in rows:
             boundary = "discarded" if row["discard"] else "" if row["boundary"] is None else str(row["boundary"])
             seconds = f"{row['duration_s']:.1f}"
-            labelled = "yes" if row["labelled"] else ""
-            table.add_row(row["id"], row["task"], row["source"], str(row["frames"]), seconds, boundary, labelled)
+            labels = row["labels"] or ""
+            table.add_row(row["id"], row["task"], row["source"], str(row["frames"]), seconds, boundary, labels)
         console.print(table)
         return 0
 
@@ -72,14 +72,16 @@ class Inspect:
 
 
 def store_rows(store: "EpisodeStore") -> list[dict[str, Any]]:
-    from egorecovery.intent import LabelStore
+    from egorecovery.intent import IntentSpec, LabelStore
+    from egorecovery.intent.current_labels import wanted_key
     from egorecovery.recovery import AnnotationJournal
 
     annotations = AnnotationJournal(store.annotations_path).latest()
-    labelled = set(LabelStore(store.labels_path).episodes())
+    labels = LabelStore(store.labels_path)
     rows = []
     for card in map(store.card, store.ids()):
         annotation = annotations.get(card.id)
+        derived, wanted = labels.card(card.id), wanted_key(card, annotation, IntentSpec())
         rows.append(
             {
                 "id": card.id,
@@ -91,7 +93,7 @@ def store_rows(store: "EpisodeStore") -> list[dict[str, Any]]:
                 "operator": card.operator,
                 "boundary": annotation.boundary if annotation else None,
                 "discard": bool(annotation and annotation.discard),
-                "labelled": card.id in labelled,
+                "labels": None if derived is None else "current" if derived["key"] == wanted else "outdated",
                 "content": card.content,
             }
         )

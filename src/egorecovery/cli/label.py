@@ -26,8 +26,9 @@ class Label:
     """Print JSON instead of a table."""
 
     def run(self) -> int:
-        from egorecovery.cli.console import console, cores, print_json, progress_bar
+        from egorecovery.cli.console import console, print_json, progress_bar
         from egorecovery.episodes import EpisodeStore
+        from egorecovery.executors import cores
         from egorecovery.intent import label_store
 
         store = EpisodeStore(self.store)

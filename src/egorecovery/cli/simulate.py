@@ -27,8 +27,9 @@ class Simulate:
     def run(self) -> int:
         import time
 
-        from egorecovery.cli.console import console, cores, progress_bar
+        from egorecovery.cli.console import console, progress_bar
         from egorecovery.episodes import EpisodeStore, Source
+        from egorecovery.executors import cores
         from egorecovery.workcell.collection import Order, collect
 
         order = Order(

@@ -16,9 +16,10 @@ class Verify:
     """Print JSON instead of text."""
 
     def run(self) -> int:
-        from egorecovery.cli.console import console, cores, print_json, progress_bar
+        from egorecovery.cli.console import console, print_json, progress_bar
         from egorecovery.episodes import EpisodeStore
         from egorecovery.episodes.manifest import Damage
+        from egorecovery.executors import cores
         from egorecovery.intent import LabelStore
         from egorecovery.recovery import AnnotationJournal
 

@@ -71,6 +71,8 @@ class JpegFrames:
 
     def decode_into(self, frame: int, image: UInt8[ndarray, "H W 3"]) -> None:
         """One frame into an array that is there already."""
+        if not 0 <= frame < len(self):
+            raise IndexError(f"frame {frame} of {len(self)}")
         try:
             simplejpeg.decode_jpeg(self.encoded(frame), fastdct=True, fastupsample=True, buffer=image)
         except ValueError as error:

@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,24 +19,39 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._read = b""  # whole lines that have been checked already ...
+        self._records: list[Record] = []  # ... and what they say: a long journal is not hashed anew at each append
 
     def records(self) -> list[Record]:
         """All acknowledged lines, oldest first; a damaged one is an error that names it."""
-        *lines, tail = self._payload().split(b"\n")
+        payload = self._payload()
+        if not payload.startswith(self._read):
+            self._read, self._records = b"", []
+        *lines, tail = payload[len(self._read) :].split(b"\n")
+        fresh = [
+            unseal(line + b"\n", f"{self.path} line {number}")
+            for number, line in enumerate(lines, start=len(self._records) + 1)
+        ]
+        self._records += fresh
+        self._read = payload[: len(payload) - len(tail)]
         # A tail that is a whole line but for its newline is no torn append: it may have been acknowledged.
         if tail and (_is_whole(tail) or _is_whole(tail[:-1])):
-            lines.append(tail)
-        return [unseal(line + b"\n", f"{self.path} line {number}") for number, line in enumerate(lines, start=1)]
+            return [*self._records, unseal(tail + b"\n", f"{self.path} line {len(self._records) + 1}")]
+        return list(self._records)
 
     def append(self, record: Mapping[str, Any]) -> None:
+        self.append_all([record])
+
+    def append_all(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Many lines for the price of one `fsync`."""
         with self._exclusive() as descriptor:
-            self._write(descriptor, record)
+            self._write(descriptor, records)
 
     def append_after(self, decide: Callable[[list[Record]], Mapping[str, Any]]) -> Record:
         """Appends what `decide` makes of the records so far, with no other append in between."""
         with self._exclusive() as descriptor:
             record = decide(self.records())
-            self._write(descriptor, record)
+            self._write(descriptor, [record])
             return dict(record)
 
     def problems(self) -> list[str]:
@@ -68,14 +83,14 @@ class Journal:
         finally:
             os.close(descriptor)
 
-    def _write(self, descriptor: int, record: Mapping[str, Any]) -> None:
+    def _write(self, descriptor: int, records: Sequence[Mapping[str, Any]]) -> None:
         end, unfinished = self._end_of_whole_lines(descriptor)
         os.ftruncate(descriptor, end)
-        line = memoryview((b"\n" if unfinished else b"") + seal(record))
+        lines = memoryview((b"\n" if unfinished else b"") + b"".join(map(seal, records)))
         try:
             with explaining_full_disk(self.path):
-                while line:
-                    line = line[os.write(descriptor, line) :]
+                while lines:
+                    lines = lines[os.write(descriptor, lines) :]
                 os.fsync(descriptor)
         except BaseException:
             os.ftruncate(descriptor, end)

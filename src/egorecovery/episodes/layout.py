@@ -107,6 +107,13 @@ def read_stream(directory: Path, name: str) -> ndarray:
     return read_plain(directory / GROUP / name)
 
 
+def read_frames(directory: Path, camera: Camera) -> JpegFrames:
+    """One camera's frames, mapped."""
+    folder = directory / GROUP / "cameras" / camera
+    with explaining_damage(folder):
+        return JpegFrames(read_plain(folder / "jpeg"), read_plain(folder / "offsets"))
+
+
 def _read_camera(directory: Path, facts: Mapping[str, Any]) -> CameraStream:
     intrinsics = {name: value for name, value in facts.items() if name != "depth"}
     return CameraStream(

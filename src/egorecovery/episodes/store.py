@@ -20,11 +20,19 @@ from numpy import ndarray
 from egorecovery.episodes.collection import Attempt, CollectionLog
 from egorecovery.episodes.durable import explaining_full_disk, sync_directory, sync_tree, write_file
 from egorecovery.episodes.episode import Episode
-from egorecovery.episodes.layout import explaining_damage, read_attributes, read_group, read_stream, write_group
+from egorecovery.episodes.frames import JpegFrames
+from egorecovery.episodes.layout import (
+    explaining_damage,
+    read_attributes,
+    read_frames,
+    read_group,
+    read_stream,
+    write_group,
+)
 from egorecovery.episodes.lock import WriterLock
 from egorecovery.episodes.manifest import MANIFEST, Damage, Manifest
 from egorecovery.episodes.sealed import read_sealed, seal
-from egorecovery.episodes.vocabulary import RATE_HZ, EpisodeId, Side, Source, Task, episode_id
+from egorecovery.episodes.vocabulary import RATE_HZ, Camera, EpisodeId, Side, Source, Task, episode_id
 from egorecovery.errors import EpisodeExists, EpisodeNotFound, StoreDamaged, StoreError
 
 STORE = "store.json"
@@ -126,6 +134,10 @@ class EpisodeStore:
     def stream(self, identifier: str, name: str) -> ndarray:
         """One low-dimensional stream, mapped."""
         return read_stream(self.path(identifier), name)
+
+    def frames(self, identifier: str, camera: Camera) -> JpegFrames:
+        """One camera's frames, mapped, without opening anything else."""
+        return read_frames(self.path(identifier), camera)
 
     def card(self, identifier: str) -> EpisodeCard:
         folder = self.path(identifier)

@@ -1,5 +1,6 @@
 """Corrective intent: the DCT target of Eq. 1, its masks, scale and statistics."""
 
+from egorecovery.intent.current_labels import labels_of
 from egorecovery.intent.frame_labels import FrameLabels, Verdict, frame_labels
 from egorecovery.intent.label_store import LabelStore
 from egorecovery.intent.labelling import SourceTally, label_store
@@ -20,6 +21,7 @@ __all__ = [
     "embodiment_scale",
     "frame_labels",
     "label_store",
+    "labels_of",
     "pool_statistics",
     "targets",
 ]

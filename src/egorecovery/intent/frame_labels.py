@@ -84,7 +84,7 @@ def frame_labels(
     verdict = np.select([where for _, where in failed], [why for why, _ in failed], Verdict.VALID)
     return FrameLabels(
         in_recovery=in_recovery,
-        gt_intent_valid=windows.valid,
+        gt_intent_valid=windows.valid & source.is_recovery,  # success episodes set both masks to false
         recovery_intent_valid=window_inside,
         intent_m=windows.intent_m.astype(np.float32),
         peak_to_peak_m=windows.peak_to_peak_m.astype(np.float32),

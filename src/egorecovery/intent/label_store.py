@@ -14,7 +14,7 @@ from egorecovery.errors import StoreDamaged, StoreError
 from egorecovery.intent.frame_labels import FrameLabels, Verdict
 from egorecovery.intent.target import IntentSpec
 
-VERSION = 1  # raised when the same input would give other labels
+VERSION = 2  # raised when the same input would give other labels
 
 
 def inputs_key(card: EpisodeCard, boundary: int | None, spec: IntentSpec) -> str:
@@ -38,9 +38,10 @@ class LabelStore:
         return sorted(path.stem for path in self.root.glob("*.json")) if self.root.exists() else []
 
     def card(self, episode: str) -> dict[str, Any] | None:
-        """What the labels were derived from, or None where there are none (or damaged ones)."""
+        """What whole labels were derived from; None where there are none, or damaged ones."""
         try:
-            return read_sealed(self._card(episode))
+            card = read_sealed(self._card(episode))
+            return card if file_sha256(self._arrays(episode)) == card["arrays"] else None
         except (FileNotFoundError, StoreDamaged):
             return None
 
@@ -55,8 +56,11 @@ class LabelStore:
         return card
 
     def read(self, episode: str) -> FrameLabels:
+        """Labels as they were derived, whatever has been annotated since; `labels_of` refuses outdated ones."""
         if self.card(episode) is None:
-            raise StoreError(f"{self.root}: episode {episode} has no labels; run 'egorecovery label' on the store")
+            raise StoreError(
+                f"{self.root}: episode {episode} has no labels, or damaged ones; run 'egorecovery label' on the store"
+            )
         return FrameLabels(**load_file(self._arrays(episode)))
 
     def remove(self, episode: str) -> None:

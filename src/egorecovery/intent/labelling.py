@@ -1,22 +1,23 @@
 """Labels a whole store: in parallel, only what changed, with an account of every frame."""
 
-import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from egorecovery.episodes import EpisodeCard, EpisodeStore, Source
 from egorecovery.errors import AnnotationError
+from egorecovery.executors import run_jobs
+from egorecovery.intent.current_labels import wanted_key
 from egorecovery.intent.frame_labels import Verdict, frame_labels
-from egorecovery.intent.label_store import LabelStore, counts_of, inputs_key
+from egorecovery.intent.label_store import LabelStore, counts_of
 from egorecovery.intent.target import IntentSpec
 from egorecovery.recovery import Annotation, AnnotationJournal
 
-CHUNK = 64  # episodes a worker takes at a time
-WORTH_WORKERS = 2000  # episodes: below, starting processes takes longer than labelling
+CHUNK = 32  # episodes a worker takes at a time
+WORTH_WORKERS = 2000  # episodes
 
 
 @dataclass
@@ -52,21 +53,20 @@ def label_store(
     jobs: list[Job] = []
     for card, annotation in _annotated(store):
         tally = tallies[card.source]
-        if annotation is not None and annotation.discard:
-            tally.discarded += 1
+        key = wanted_key(card, annotation, spec)
+        if key is None:
             label_files.remove(card.id)
+            if annotation is None:
+                tally.unannotated += 1
+            else:
+                tally.discarded += 1
             continue
-        boundary = annotation.boundary if annotation and card.source.is_recovery else None
-        if card.source.is_recovery and boundary is None:
-            tally.unannotated += 1
-            label_files.remove(card.id)
-            continue
-        key = inputs_key(card, boundary, spec)
         known = label_files.card(card.id)
         if known is not None and known["key"] == key:
             tally.unchanged += 1
             tally.frames.update(counts_of(known))
         else:
+            boundary = annotation.boundary if annotation and card.source.is_recovery else None
             jobs.append(Job(card, boundary, key))
     for done, (job, written) in enumerate(_run(jobs, store.root, spec, workers), start=1):
         tally = tallies[job.card.source]
@@ -83,19 +83,15 @@ def _annotated(store: EpisodeStore) -> Iterator[tuple[EpisodeCard, Annotation | 
 
 
 def _run(jobs: list[Job], root: Path, spec: IntentSpec, workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
-    if workers <= 1 or len(jobs) < WORTH_WORKERS:
-        store = EpisodeStore(root)
-        yield from ((job, _label(store, job, spec)) for job in jobs)
-        return
+    # Below, starting processes takes longer than labelling.
+    workers = workers if len(jobs) >= WORTH_WORKERS else 1
     chunks = [jobs[start : start + CHUNK] for start in range(0, len(jobs), CHUNK)]
-    spawn = multiprocessing.get_context("spawn")  # fork would copy locks that threads of ours hold
-    with ProcessPoolExecutor(min(workers, len(chunks)), mp_context=spawn) as pool:
-        written = pool.map(_label_chunk, [root] * len(chunks), chunks, [spec] * len(chunks))
-        for chunk, cards in zip(chunks, written, strict=True):
-            yield from zip(chunk, cards, strict=True)
+    written = run_jobs(partial(_label_chunk, root, spec), chunks, workers)
+    for chunk, cards in zip(chunks, written, strict=True):
+        yield from zip(chunk, cards, strict=True)
 
 
-def _label_chunk(root: Path, jobs: list[Job], spec: IntentSpec) -> list[dict[str, Any]]:
+def _label_chunk(root: Path, spec: IntentSpec, jobs: list[Job]) -> list[dict[str, Any]]:
     store = EpisodeStore(root)
     return [_label(store, job, spec) for job in jobs]
 

@@ -2,7 +2,7 @@
 
 from egorecovery.motion.aperture import KeypointOrder, aperture_01
 from egorecovery.motion.energy import motion_energy
-from egorecovery.motion.jumps import JumpLimits, bridge, bridge_rotations, trusted_frames
+from egorecovery.motion.jumps import JumpLimits, bridge, bridge_rotations, supported, trusted_frames
 from egorecovery.motion.phase import PhaseGrid
 from egorecovery.motion.resampling import common_grid, nearest, resample_linear, resample_rotations
 from egorecovery.motion.smoothing import Smoothing, smooth, smooth_rotations
@@ -26,5 +26,6 @@ __all__ = [
     "resample_rotations",
     "smooth",
     "smooth_rotations",
+    "supported",
     "trusted_frames",
 ]

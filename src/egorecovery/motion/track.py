@@ -7,8 +7,8 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 from scipy.spatial.transform import Rotation
 
-from egorecovery.motion.jumps import JumpLimits, bridge, bridge_rotations, guessed_longer_than, trusted_frames
-from egorecovery.motion.resampling import nearest, resample_linear, resample_rotations
+from egorecovery.motion.jumps import JumpLimits, bridge, bridge_rotations, supported, trusted_frames
+from egorecovery.motion.resampling import resample_linear, resample_rotations
 from egorecovery.motion.smoothing import Smoothing, smooth, smooth_rotations
 
 
@@ -48,15 +48,14 @@ def clean_track(
 ) -> CleanTrack:
     """Repair jumps, smooth, resample; says which grid frames rest on evidence."""
     how = how or Cleaning()
-    trusted = trusted_frames(wrist_m, quaternions, usable & np.isfinite(aperture_01), how.jumps)
+    trusted = trusted_frames(times_s, wrist_m, quaternions, usable & np.isfinite(aperture_01), how.jumps)
     channels = np.column_stack([wrist_m, aperture_01])
     smoothed = smooth(bridge(times_s, channels, trusted), how.smoothing)
     turned = smooth_rotations(bridge_rotations(times_s, quaternions, trusted), how.smoothing)
-    guessed = guessed_longer_than(times_s, trusted, how.max_bridge_s)
     on_grid = resample_linear(times_s, smoothed, grid_s)
     return CleanTrack(
         wrist_m=on_grid[:, :3],
         quaternions=resample_rotations(times_s, turned, grid_s),
         aperture_01=np.clip(on_grid[:, 3], 0.0, 1.0),
-        reliable=~guessed[nearest(times_s, grid_s)],
+        reliable=supported(times_s[trusted], grid_s, how.max_bridge_s),
     )

@@ -1,5 +1,6 @@
 """What an annotator says of an episode, kept forever: revisions are appended, never overwritten."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -56,6 +57,14 @@ class AnnotationJournal:
     def latest(self) -> dict[str, Annotation]:
         """The last word on each episode."""
         return {annotation.episode: annotation for annotation in self.history()}
+
+    def save_first(self, annotations: Sequence[Annotation]) -> None:
+        """First annotations of many episodes at once, boundaries already known to fit; all or none of them."""
+        known = {record["episode"] for record in self.journal.records()}
+        again = [annotation.episode for annotation in annotations if annotation.episode in known]
+        if again:
+            raise StaleRevision(f"{again[0]} has been annotated meanwhile; run again")
+        self.journal.append_all([{**annotation.record(), "revision": 1} for annotation in annotations])
 
     def save(self, annotation: Annotation, *, n_frames: int, seen_revision: int) -> Annotation:
         """Appends the next revision; refused when someone else saved one since `seen_revision` (0: none yet)."""

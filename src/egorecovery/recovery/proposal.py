@@ -15,13 +15,12 @@ def confirm_candidates(store: EpisodeStore, annotator: str, saved_at: str = "") 
     """Takes the candidate as the boundary of every recovery episode that nobody has annotated yet."""
     journal = AnnotationJournal(store.annotations_path)
     known = journal.latest()
-    saved = []
-    for card in map(store.card, store.ids()):
-        if not card.source.is_recovery or card.id in known:
-            continue
-        frame = propose(store, card.id).frame
-        annotation = Annotation(
-            episode=card.id, boundary=frame, candidate=frame, annotator=annotator, saved_at=saved_at
+    waiting = [card.id for card in map(store.card, store.ids()) if card.source.is_recovery and card.id not in known]
+    confirmed = []
+    for identifier in waiting:
+        frame = propose(store, identifier).frame
+        confirmed.append(
+            Annotation(episode=identifier, boundary=frame, candidate=frame, annotator=annotator, saved_at=saved_at)
         )
-        saved.append(journal.save(annotation, n_frames=card.frames, seen_revision=0))
-    return saved
+    journal.save_first(confirmed)
+    return confirmed

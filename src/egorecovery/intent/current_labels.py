@@ -1,0 +1,38 @@
+"""Labels that are known to fit what has been recorded and annotated by now."""
+
+from egorecovery.episodes import EpisodeCard, EpisodeStore
+from egorecovery.errors import StoreError
+from egorecovery.intent.frame_labels import FrameLabels
+from egorecovery.intent.label_store import LabelStore, inputs_key
+from egorecovery.intent.target import IntentSpec
+from egorecovery.recovery import Annotation, AnnotationJournal
+
+
+def wanted_key(card: EpisodeCard, annotation: Annotation | None, spec: IntentSpec) -> str | None:
+    """What the labels of an episode should be derived from; None when it should have none."""
+    if annotation is not None and annotation.discard:
+        return None
+    if not card.source.is_recovery:
+        return inputs_key(card, None, spec)
+    return None if annotation is None else inputs_key(card, annotation.boundary, spec)
+
+
+def labels_of(
+    store: EpisodeStore,
+    episode: str,
+    spec: IntentSpec | None = None,
+    annotations: dict[str, Annotation] | None = None,
+) -> FrameLabels:
+    """An episode's labels, refused where the boundary, the verdict or the spec has changed since they were derived.
+
+    Pass `annotations` (the journal's `latest()`) when asking for many.
+    """
+    known = AnnotationJournal(store.annotations_path).latest() if annotations is None else annotations
+    key = wanted_key(store.card(episode), known.get(episode), spec or IntentSpec())
+    if key is None:
+        raise StoreError(f"{episode} is discarded or not annotated: it has no labels to train on")
+    labels = LabelStore(store.labels_path)
+    card = labels.card(episode)
+    if card is None or card["key"] != key:
+        raise StoreError(f"{episode}: labels are missing or older than its annotation; run 'egorecovery label'")
+    return labels.read(episode)
