@@ -41,11 +41,11 @@ from egorecovery.workcell.tasks.round_disk_script import (
     succeed,
 )
 
-BOARD_REGION_M = ((0.03, 0.09), (-0.04, 0.05))  # x and y of the groove's centre
+BOARD_REGION_M = ((0.02, 0.1), (-0.06, 0.06))  # x and y of the groove's centre
 # Of a disk on the table: no hand, at home or above the board, hides it from the head, and the parked left one is clear.
 DISK_REGION_M = ((-0.09, 0.05), (-0.095, 0.03))
 # How far an attempt misses: from where the disk no longer slips in, held or let go of, to where it leaves the rim.
-MISSED_M = {"held": (2 * CLEARANCE_M, 0.022), "released": (3 * CLEARANCE_M, 0.022)}
+MISSED_M = {"held": (2 * CLEARANCE_M, 0.022), "released": (0.01, 0.022)}
 APART_M = (0.108, 0.17)  # between the centres of disk and groove: off the board, whichever way that is turned
 
 
