@@ -17,12 +17,12 @@ FILM_HEIGHT_PX = 240  # small pictures are enlarged: a 96-pixel film is hard to 
 def contact_sheet(episode: Episode, columns: int = 8) -> UInt8[ndarray, "H W 3"]:
     """Evenly spaced moments, first and last included: one row per camera."""
     frames = np.unique(np.linspace(0, len(episode) - 1, columns).round().astype(int))
-    rows = [_beside(list(stream.frames.decode(frames))) for stream in _streams(episode)]
-    return _below(rows)
+    rows = [beside(list(stream.frames.decode(frames))) for stream in _streams(episode)]
+    return below(rows)
 
 
 def write_contact_sheet(episode: Episode, path: Path, columns: int = 8) -> None:
-    _write_png(contact_sheet(episode, columns), path)
+    write_png(contact_sheet(episode, columns), path)
 
 
 def write_film(episode: Episode, path: Path) -> None:
@@ -33,7 +33,7 @@ def write_film(episode: Episode, path: Path) -> None:
     zoom = max(1, round(FILM_HEIGHT_PX / streams[0].size_hw[0]))
 
     def tiled(frame: int) -> UInt8[ndarray, "H W 3"]:
-        image = _beside([frames[frame].repeat(zoom, axis=0).repeat(zoom, axis=1) for frames in streams])
+        image = beside([frames[frame].repeat(zoom, axis=0).repeat(zoom, axis=1) for frames in streams])
         height, width = image.shape[0] // 2 * 2, image.shape[1] // 2 * 2  # the codec wants even sizes
         return np.ascontiguousarray(image[:height, :width])
 
@@ -52,19 +52,21 @@ def _streams(episode: Episode):
     return list(episode.cameras.values())
 
 
-def _beside(images: list[ndarray]) -> UInt8[ndarray, "H W 3"]:
+def beside(images: list[ndarray]) -> UInt8[ndarray, "H W 3"]:
+    """From left to right, with a thin white gap."""
     height = max(image.shape[0] for image in images)
     padded = [np.pad(i, ((0, height - i.shape[0]), (0, GAP_PX), (0, 0)), constant_values=255) for i in images]
     return np.concatenate(padded, axis=1)[:, :-GAP_PX]
 
 
-def _below(images: list[ndarray]) -> UInt8[ndarray, "H W 3"]:
+def below(images: list[ndarray]) -> UInt8[ndarray, "H W 3"]:
+    """From top to bottom."""
     width = max(image.shape[1] for image in images)
     padded = [np.pad(i, ((0, GAP_PX), (0, width - i.shape[1]), (0, 0)), constant_values=255) for i in images]
     return np.concatenate(padded)[:-GAP_PX]
 
 
-def _write_png(image: UInt8[ndarray, "H W 3"], path: Path) -> None:
+def write_png(image: UInt8[ndarray, "H W 3"], path: Path) -> None:
     import av
 
     with av.open(str(path), "w", format="image2") as container:

@@ -59,7 +59,7 @@ class CubeStack:
     def draw_initial(self, rng: Generator) -> Start:
         green_m = _draw(rng, GREEN_REGION_M)
         while True:  # apart enough for the fingers to pass between
-            yellow_m = _draw(rng, ((-0.05, 0.1), (-0.16, 0.03)))
+            yellow_m = _draw(rng, ((-0.05, 0.11), (-0.11, 0.05)))  # clear of the parked grippers in the head view
             if 0.085 < np.linalg.norm(yellow_m - green_m) < 0.22:
                 break
         return self._start("initial", "nominal", green_m, yellow_m, rng)
