@@ -27,9 +27,10 @@ YELLOW, GREEN = "yellow_cube", "green_cube"
 ARM = Side.RIGHT
 
 ABOVE_M = 0.09  # tool height from which the hand comes down on a cube
-GREEN_REGION_M = ((0.0, 0.07), (-0.07, 0.01))  # x and y of the green cube
+GREEN_REGION_M = ((0.0, 0.05), (-0.07, 0.01))  # x and y of the green cube
 REACHABLE_M = ((-0.16, 0.2), (-0.28, 0.16))  # a cube outside has left the workspace
 OPEN_01 = 0.75  # wide enough for a cube, narrow enough to pass the other one
+TRIES = 3
 DISPLACED_M = 0.02  # the green cube may be touched, not moved
 
 
@@ -68,7 +69,7 @@ class CubeStack:
         green_m = _draw(rng, GREEN_REGION_M)
         way_rad = rng.uniform(-np.pi, np.pi)
         # Held: off by more than half a cube, so that letting go would drop it.
-        away_m = rng.uniform(0.024, 0.04) if mode == "held" else rng.uniform(0.076, 0.12)
+        away_m = rng.uniform(0.024, 0.04) if mode == "held" else rng.uniform(0.076, 0.105)
         yellow_m = green_m + away_m * np.array([np.cos(way_rad), np.sin(way_rad)])
         return self._start("recovery", mode, green_m, yellow_m, rng)
 
@@ -159,6 +160,14 @@ def on_top(facts: CubeFacts) -> bool:
 
 
 def _pick(world: World[CubeFacts], rng: Generator) -> Script:
+    """Until the cube is in the hand: a grasp may slip off."""
+    for _ in range(TRIES):
+        yield from _grasp(world, rng)
+        if world.facts().held:
+            return
+
+
+def _grasp(world: World[CubeFacts], rng: Generator) -> Script:
     yellow = world.facts().yellow
     down = pointing_down(_nearest_quarter(_yaw_rad(yellow)))  # across two faces, turning the hand least
     above_m = yellow.position_m + [0, 0, ABOVE_M - HALF_M]
