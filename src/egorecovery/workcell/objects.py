@@ -57,9 +57,11 @@ def put(model: MjModel, data: MjData, body: str, position_m: ndarray, quaternion
 
 def touching(model: MjModel, data: MjData, body: str, other: str) -> bool:
     """Whether any geom of one body is in contact with any geom of the other."""
-    wanted = {model.body(body).id, model.body(other).id}
-    bodies = model.geom_bodyid
-    return any({int(bodies[c.geom1]), int(bodies[c.geom2])} == wanted for c in data.contact[: data.ncon])
+    if not data.ncon:
+        return False
+    wanted = model.body(body).id, model.body(other).id
+    pairs = model.geom_bodyid[data.contact.geom]  # (contacts, 2) bodies
+    return bool(((pairs == wanted) | (pairs == wanted[::-1])).all(axis=1).any())
 
 
 def yaw_quaternion(yaw_rad: float) -> Float[ndarray, "4"]:
