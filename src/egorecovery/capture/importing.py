@@ -1,17 +1,21 @@
 """From a raw recording to an episode: clean the motion, put every stream on the 25 Hz grid, judge, store."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 from numpy import ndarray
 from scipy.spatial.transform import Rotation
 
-from egorecovery.capture.recording import HandTracks, RawCamera, Recording, RobotLog
-from egorecovery.capture.recording_files import load_recording
+from egorecovery.capture.recording import HANDS, HandTracks, RawCamera, Recording, RobotLog
+from egorecovery.capture.recording_files import damaged_image, load_recording
 from egorecovery.episodes import RATE_HZ, AcceptanceLimits, CameraStream, Episode, check_episode
-from egorecovery.episodes.store import StoreWriter
-from egorecovery.errors import EgoRecoveryError, RecordingError
+from egorecovery.episodes.collection import Attempt
+from egorecovery.episodes.store import StagedEpisode, StoreWriter, stage
+from egorecovery.errors import EpisodeError, EpisodeExists, MotionError, RecordingError, StoreDamaged
+from egorecovery.executors import run_jobs
 from egorecovery.motion import (
     Cleaning,
     CleanTrack,
@@ -21,6 +25,8 @@ from egorecovery.motion import (
     nearest,
     resample_linear,
 )
+
+WORTH_PROCESSES = 8  # fewer recordings are imported before worker processes have started
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,41 +38,127 @@ class ImportRules:
     acceptance: AcceptanceLimits = field(default_factory=AcceptanceLimits)
 
 
+class Outcome(StrEnum):
+    """What became of a recording."""
+
+    ACCEPTED = "accepted"
+    ALREADY_THERE = "already there"  # the store held the same content before
+    DISCARDED = "discarded"  # the attempt is on record, its frames are not kept
+    CLASHING = "clashing"  # the store holds something else under its name, or thought better of it
+    UNREADABLE = "unreadable"  # files that cannot be parsed
+
+
 @dataclass(frozen=True)
 class Imported:
-    """What became of one recording."""
+    """One recording and its outcome."""
 
-    name: str
-    reasons: tuple[str, ...] = ()  # why it was discarded
-    already_there: bool = False
+    directory: Path
+    name: str  # its id; the directory's name where not even that can be read
+    outcome: Outcome
+    reasons: tuple[str, ...] = ()  # why it is not in the store
 
     @property
     def accepted(self) -> bool:
-        return not self.reasons
+        return self.outcome in (Outcome.ACCEPTED, Outcome.ALREADY_THERE)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One recording to prepare, in whichever process."""
+
+    directory: Path
+    store: Path
+    rules: ImportRules
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A recording as far as a worker may take it: staged, or discarded, or neither because it is unreadable."""
+
+    directory: Path
+    staged: StagedEpisode | None = None
+    discarded: Attempt | None = None
+    unreadable: str = ""
+
+
+def import_recordings(
+    writer: StoreWriter, directories: Sequence[Path], rules: ImportRules | None = None, workers: int = 1
+) -> Iterator[Imported]:
+    """Every recording's outcome, in order. Workers stage episodes; this process, which holds the lock, commits them."""
+    jobs = [Job(directory, writer.store.root.absolute(), rules or ImportRules()) for directory in directories]
+    for prepared in run_jobs(prepare, jobs, workers if len(jobs) >= WORTH_PROCESSES else 1):
+        yield settle(writer, prepared)
 
 
 def import_recording(writer: StoreWriter, directory: Path, rules: ImportRules | None = None) -> Imported:
     """Stores the episode, or only the record of the attempt when the checks refuse it."""
-    rules = rules or ImportRules()
-    recording = load_recording(directory)
-    already_there = recording.id in writer.store
+    return next(import_recordings(writer, [directory], rules))
+
+
+def prepare(job: Job) -> Prepared:
+    """Loads, cleans, judges and stages. A bad recording is an outcome, not an error: the others must go on."""
     try:
-        episode = to_episode(recording, rules)
-    except EgoRecoveryError as error:
-        raise RecordingError(f"{directory}: {error}") from error
-    reasons = check_episode(episode, rules.acceptance)
-    if reasons:
-        writer.discard(episode, reasons)
-    else:
-        writer.add(episode)
-    return Imported(recording.id, reasons, already_there)
+        recording = load_recording(job.directory)
+        judged = _judge(recording, job)
+    except RecordingError as error:
+        return Prepared(job.directory, unreadable=str(error))
+    if isinstance(judged, Episode):
+        return Prepared(job.directory, staged=stage(job.store, judged))
+    return Prepared(job.directory, discarded=Attempt.at(recording, judged))
+
+
+def settle(writer: StoreWriter, prepared: Prepared) -> Imported:
+    """Commits or logs what was prepared, unless the store has other content under that name."""
+    if prepared.staged is not None:
+        return _commit(writer, prepared.directory, prepared.staged)
+    if prepared.discarded is not None:
+        return _log(writer, prepared.directory, prepared.discarded)
+    return Imported(prepared.directory, prepared.directory.name, Outcome.UNREADABLE, (prepared.unreadable,))
+
+
+def _commit(writer: StoreWriter, directory: Path, staged: StagedEpisode) -> Imported:
+    outcome = Outcome.ALREADY_THERE if staged.id in writer.store else Outcome.ACCEPTED
+    try:
+        writer.commit(staged)
+    except EpisodeExists as error:
+        return Imported(directory, staged.id, Outcome.CLASHING, (str(error),))
+    return Imported(directory, staged.id, outcome)
+
+
+def _log(writer: StoreWriter, directory: Path, attempt: Attempt) -> Imported:
+    name = attempt.episode
+    if name in writer.store:  # a log that calls it discarded would contradict the store
+        command = f"egorecovery annotate {writer.store.root} --episode {name} --discard --annotator YOU"
+        advice = f"{name} was accepted earlier; discard it with {command}"
+        return Imported(directory, name, Outcome.CLASHING, (*attempt.reasons, advice))
+    writer.store.collection.add(attempt)
+    return Imported(directory, name, Outcome.DISCARDED, attempt.reasons)
+
+
+def _judge(recording: Recording, job: Job) -> Episode | tuple[str, ...]:
+    """The episode, or why the attempt is discarded."""
+    try:
+        episode = to_episode(recording, job.rules)
+        reasons = check_episode(episode, job.rules.acceptance)
+    except MotionError as error:
+        return (str(error),)
+    except EpisodeError as error:
+        raise RecordingError(f"{job.directory}: {error}") from error
+    except (ValueError, StoreDamaged) as error:  # a JPEG whose header is whole and whose picture is not
+        image = damaged_image(job.directory)
+        if image is None:
+            raise
+        raise RecordingError(f"{image} cannot be decoded ({error}); copy or export it again") from error
+    return reasons or episode
 
 
 def to_episode(recording: Recording, rules: ImportRules | None = None) -> Episode:
-    """The recording on the common grid, not yet judged."""
+    """The recording on the common grid, not yet judged. Streams that give no motion are a `MotionError`."""
     rules = rules or ImportRules()
-    clocks = [recording.motion.timestamps_s, *(raw.timestamps_s for raw in recording.cameras.values())]
-    grid_s = common_grid(clocks, RATE_HZ)
+    faults = recording.clock_faults()
+    if faults:
+        raise MotionError("; ".join(faults))
+    grid_s = common_grid(list(recording.clocks().values()), RATE_HZ)
     if isinstance(recording.motion, HandTracks):
         streams = _human_streams(recording.motion, grid_s, rules)
     else:
@@ -83,7 +175,14 @@ def to_episode(recording: Recording, rules: ImportRules | None = None) -> Episod
 
 
 def _human_streams(hands: HandTracks, grid_s: ndarray, rules: ImportRules) -> dict[str, ndarray]:
-    tracks = [_clean_hand(hands, hand, grid_s, rules) for hand in range(2)]
+    seen = hands.seen(rules.min_confidence)
+    for hand, name in enumerate(HANDS):
+        if not seen[:, hand].any():
+            raise MotionError(
+                f"hands: the {name} hand was never seen: none of {len(seen)} samples has a confidence of "
+                f"{rules.min_confidence} or more, finite keypoints and a rotation matrix"
+            )
+    tracks = [_clean_hand(hands, hand, seen[:, hand], grid_s, rules) for hand in range(2)]
     state = np.concatenate([track.state() for track in tracks], axis=1).astype(np.float32)
     return {
         "state": state,
@@ -94,13 +193,8 @@ def _human_streams(hands: HandTracks, grid_s: ndarray, rules: ImportRules) -> di
     }
 
 
-def _clean_hand(hands: HandTracks, hand: int, grid_s: ndarray, rules: ImportRules) -> CleanTrack:
+def _clean_hand(hands: HandTracks, hand: int, seen: ndarray, grid_s: ndarray, rules: ImportRules) -> CleanTrack:
     keypoints_m, matrices = hands.keypoints_m[:, hand], hands.wrist_rotation[:, hand]
-    seen = (
-        (hands.confidence[:, hand] >= rules.min_confidence)
-        & np.isfinite(keypoints_m).all(axis=(1, 2))
-        & np.isfinite(matrices).all(axis=(1, 2))
-    )
     return clean_track(
         times_s=hands.timestamps_s,
         wrist_m=keypoints_m[:, 0],
@@ -129,5 +223,5 @@ def _on_grid(raw: RawCamera, grid_s: ndarray) -> CameraStream:
         frames=raw.frames.select(chosen),
         timestamps_s=raw.timestamps_s[chosen] - grid_s[0],
         intrinsics=raw.intrinsics,
-        depth_mm=None if raw.depth_mm is None else raw.depth_mm[chosen],
+        depth_mm=None if raw.depth_mm is None else np.asarray(raw.depth_mm[chosen]),
     )

@@ -1,16 +1,21 @@
 """A raw recording: every stream on its own clock, as the sensors gave it. Nothing is cleaned yet."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, UInt16
+from jaxtyping import Bool, Float, UInt16
 from numpy import ndarray
 
 from egorecovery.episodes import Camera, EpisodeId, Intrinsics, JpegFrames, Provenance, Source, Task, episode_id
 from egorecovery.episodes.vocabulary import STATE_DIM
 from egorecovery.errors import RecordingError
 from egorecovery.motion import KeypointOrder
+
+FASTEST_S, SLOWEST_S = 0.0009, 1.0  # median steps of a clock in seconds; 1 kHz logs jitter a little below 1 ms
+LONGEST_GAP_S = 60.0  # a clock that jumps farther was set in between: no grid should be laid across
+ROTATION_TOLERANCE = 0.1  # of the determinant, which is 1 for a rotation; rounding costs far less
+HANDS = ("left", "right")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,6 +28,7 @@ class RawCamera:
     depth_mm: UInt16[ndarray, "N h w"] | None = None
 
     def __post_init__(self) -> None:
+        _require_seconds(self.timestamps_s)
         if len(self.frames) != len(self.timestamps_s):
             raise RecordingError(f"{len(self.frames)} frames but {len(self.timestamps_s)} timestamps")
         if self.depth_mm is not None and len(self.depth_mm) != len(self.frames):
@@ -40,12 +46,41 @@ class HandTracks:
     order: KeypointOrder
 
     def __post_init__(self) -> None:
+        _require_seconds(self.timestamps_s)
         _require_shapes(
             len(self.timestamps_s),
             keypoints_m=(self.keypoints_m, (2, 21, 3)),
             wrist_rotation=(self.wrist_rotation, (2, 3, 3)),
             confidence=(self.confidence, (2,)),
         )
+        self._require_unmirrored()
+
+    def seen(self, min_confidence: float) -> Bool[ndarray, "N 2"]:
+        """Where the tracker is sure enough, has all points, and an orientation that is a rotation."""
+        return (
+            (self.confidence >= min_confidence)
+            & np.isfinite(self.keypoints_m).all(axis=(2, 3))
+            & (np.abs(self._determinants() - 1) <= ROTATION_TOLERANCE)
+        )
+
+    def _determinants(self) -> Float[ndarray, "N 2"]:
+        """Of the orientations: 1 for a rotation, -1 for a mirrored one, NaN where there is none."""
+        finite = np.asarray(np.isfinite(self.wrist_rotation).all(axis=(2, 3)))
+        with np.errstate(all="ignore"):
+            determinants = np.linalg.det(np.where(finite[:, :, None, None], self.wrist_rotation, 0.0))
+        return np.where(finite, determinants, np.nan)
+
+    def _require_unmirrored(self) -> None:
+        determinants = self._determinants()
+        mirrored = (np.abs(determinants + 1) <= ROTATION_TOLERANCE).sum(axis=0)
+        given = np.isfinite(determinants).sum(axis=0)
+        for hand, name in enumerate(HANDS):
+            if 2 * mirrored[hand] > given[hand]:
+                raise RecordingError(
+                    f"the {name} hand looks mirrored: wrist_rotation has determinant -1 in {mirrored[hand]} of "
+                    f"{given[hand]} samples, as when a MANO left hand is made from a flipped right one. Mirror a "
+                    f"rotation R on both sides, M @ R @ M with M = diag(-1, 1, 1), and write the file again"
+                )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,6 +93,7 @@ class RobotLog:
     effector_m: Float[ndarray, "N 2 3"]  # by forward kinematics, in the workspace frame
 
     def __post_init__(self) -> None:
+        _require_seconds(self.timestamps_s)
         _require_shapes(
             len(self.timestamps_s),
             state=(self.state, (STATE_DIM,)),
@@ -81,17 +117,44 @@ class Recording:
         episode_id(self.id)
         if self.source.is_human != isinstance(self.motion, HandTracks):
             raise RecordingError(f"{self.id}: source {self.source} does not go with {type(self.motion).__name__}")
-        clocks = {"motion": self.motion.timestamps_s, **{c: raw.timestamps_s for c, raw in self.cameras.items()}}
-        for name, clock_s in clocks.items():
-            if not len(clock_s) or not np.isfinite(clock_s).all():
-                raise RecordingError(f"{self.id}: {name} has no timestamps, or some that are not finite")
-            backwards = np.diff(clock_s) <= 0
-            if backwards.any():
-                at = int(np.argmax(backwards)) + 1
-                raise RecordingError(
-                    f"{self.id}: {name} timestamps do not increase at sample {at} "
-                    f"({clock_s[at - 1]:.4f} s, then {clock_s[at]:.4f} s); fix or drop that sample"
-                )
+
+    def clocks(self) -> dict[str, Float[ndarray, " _"]]:
+        """The sample times of every stream, by its name."""
+        motion = "hands" if isinstance(self.motion, HandTracks) else "robot"
+        return {motion: self.motion.timestamps_s, **{str(c): raw.timestamps_s for c, raw in self.cameras.items()}}
+
+    def clock_faults(self) -> tuple[str, ...]:
+        """Why no common grid can be laid over the streams; not an error, for the attempt took place all the same."""
+        return tuple(fault for name, clock_s in self.clocks().items() for fault in _clock_faults(name, clock_s))
+
+
+def _clock_faults(name: str, clock_s: Float[ndarray, " N"]) -> Iterator[str]:
+    if not len(clock_s):
+        yield f"{name}: no samples"
+    elif not np.isfinite(clock_s).all():
+        yield f"{name}: {np.sum(~np.isfinite(clock_s))} of {len(clock_s)} timestamps are not finite"
+    elif (backwards := np.diff(clock_s) <= 0).any():
+        at = int(np.argmax(backwards)) + 1
+        yield (
+            f"{name}: timestamps do not increase at sample {at} ({clock_s[at - 1]:.4f} s, then {clock_s[at]:.4f} s); "
+            f"fix or drop that sample"
+        )
+    elif len(clock_s) > 1 and np.diff(clock_s).max() > LONGEST_GAP_S:
+        at = int(np.argmax(np.diff(clock_s))) + 1
+        yield f"{name}: the clock jumps by {clock_s[at] - clock_s[at - 1]:.0f} s at sample {at}"
+
+
+def _require_seconds(clock_s: ndarray) -> None:
+    """Other units would give an episode of hours or of no length at all, and nothing else would notice."""
+    if clock_s.ndim != 1:
+        raise RecordingError(f"timestamps_s must have shape (N,), got {clock_s.shape}")
+    steps_s = np.diff(clock_s[np.isfinite(clock_s)])
+    onward_s = steps_s[steps_s > 0]  # those that do not increase are another fault
+    if len(onward_s) and not FASTEST_S <= np.median(onward_s) <= SLOWEST_S:
+        raise RecordingError(
+            f"timestamps_s has a median step of {np.median(onward_s):g}, between 0.001 and 1 expected; "
+            f"are these milliseconds or nanoseconds? seconds are wanted"
+        )
 
 
 def _require_shapes(samples: int, **arrays: tuple[ndarray, tuple[int, ...]]) -> None:

@@ -2,9 +2,25 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
-from egorecovery.episodes.episode import Episode
+from egorecovery.episodes.episode import Provenance
 from egorecovery.episodes.journal import Journal
+from egorecovery.episodes.vocabulary import EpisodeId, Source, Task
+
+
+@runtime_checkable
+class Attempted(Protocol):
+    """What an attempt leaves even if no episode comes of it: an `Episode` and a raw recording both have these."""
+
+    @property
+    def id(self) -> EpisodeId: ...
+    @property
+    def task(self) -> Task: ...
+    @property
+    def source(self) -> Source: ...
+    @property
+    def provenance(self) -> Provenance: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,13 +39,13 @@ class Attempt:
     reasons: tuple[str, ...] = ()  # why it was discarded
 
     @classmethod
-    def at(cls, episode: Episode, reasons: tuple[str, ...] = ()) -> "Attempt":
+    def at(cls, attempted: Attempted, reasons: tuple[str, ...] = ()) -> "Attempt":
         """Accepted when there is no reason against it."""
-        made = episode.provenance
+        made = attempted.provenance
         return cls(
-            episode=episode.id,
-            task=episode.task.name,
-            source=str(episode.source),
+            episode=attempted.id,
+            task=attempted.task.name,
+            source=str(attempted.source),
             operator=made.operator,
             started_at=made.started_at,
             stopped_at=made.stopped_at,

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
+from datetime import datetime
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, UInt16
@@ -11,6 +13,40 @@ from numpy import ndarray
 from egorecovery.episodes.frames import JpegFrames
 from egorecovery.episodes.vocabulary import EFFECTORS, STATE_DIM, Camera, EpisodeId, Source, Task, episode_id
 from egorecovery.errors import EpisodeError
+
+# Types of fields that JSON can give, the classes it gives them as, and words for them.
+JSON_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "text"),
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    int | None: ((int, type(None)), "a whole number or null"),
+    float: ((int, float), "a number"),
+    Mapping[str, object]: ((dict,), "an object"),
+}
+
+
+def checked_fields(kind: type, record: object, name: str) -> dict[str, Any]:
+    """A JSON object whose fields are those of a dataclass, each of its type; `name` is for messages."""
+    if not isinstance(record, dict):
+        raise EpisodeError(f"{name} must be an object, got {record!r}")
+    known = {each.name: each for each in fields(kind)}
+    for wanted in known.values():
+        if wanted.name not in record and wanted.default is wanted.default_factory is MISSING:
+            raise EpisodeError(f"{name}.{wanted.name} is missing")
+    unknown = [found for found in record if found not in known]
+    if unknown:
+        raise EpisodeError(f"{name}.{unknown[0]} is not known; it may have {', '.join(known)}")
+    return {found: _checked(known[found].type, value, f"{name}.{found}") for found, value in record.items()}
+
+
+def _checked(kind: Any, value: Any, name: str) -> Any:
+    classes, words = JSON_KINDS[kind]
+    if not isinstance(value, classes) or (isinstance(value, bool) and kind is not bool):  # to Python a bool is an int
+        raise EpisodeError(f"{name} must be {words}, got {value!r}")
+    try:
+        return float(value) if kind is float else value  # 2 and 2.0 are the same number of seconds
+    except OverflowError:
+        raise EpisodeError(f"{name} is too large for a number") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +63,11 @@ class Intrinsics:
     def __post_init__(self) -> None:
         if min(self.width, self.height) < 1 or min(self.fx, self.fy) <= 0:
             raise EpisodeError(f"camera intrinsics must have positive size and focal length, got {self}")
+
+    @classmethod
+    def from_json(cls, record: object, name: str) -> "Intrinsics":
+        """`name` is where the record stands, for messages."""
+        return cls(**checked_fields(cls, record, name))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,6 +101,26 @@ class Provenance:
             seconds = getattr(self, name)
             if not (math.isfinite(seconds) and seconds >= 0):
                 raise EpisodeError(f"provenance.{name} must be a finite number of seconds >= 0, got {seconds}")
+
+    @classmethod
+    def from_json(cls, record: object) -> "Provenance":
+        """What a recording rig wrote, not trusted: every field is checked and named."""
+        made = cls(**checked_fields(cls, record, "provenance"))
+        started, stopped = (_moment(f"provenance.{name}", getattr(made, name)) for name in ("started_at", "stopped_at"))
+        if (started.tzinfo is None) != (stopped.tzinfo is None):
+            raise EpisodeError(
+                "provenance.started_at and provenance.stopped_at: one has a time zone, the other has none"
+            )
+        if stopped < started:
+            raise EpisodeError(f"provenance.stopped_at ({made.stopped_at}) is before started_at ({made.started_at})")
+        return made
+
+
+def _moment(name: str, text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise EpisodeError(f"{name} must be a time like 2026-03-01T10:00:00+00:00 (ISO 8601), got {text!r}") from None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -38,7 +38,7 @@ APART_M = 0.024  # between the middles of two pieces
 # Seen from above in the pan's frame (x across, y out of the mouth).
 Bounds = tuple[float, float]
 Region = tuple[Bounds, Bounds]
-SWEPT: Region = ((-0.03, 0.03), (0.03, 0.1))  # the path in front of the pan: where nominal trash lies
+SWEPT: Region = ((-0.026, 0.026), (0.03, 0.1))  # the path in front of the pan: where nominal trash lies
 OFF_PATH: Region = ((0.042, 0.062), (0.05, 0.115))  # to either side of that path
 AT_LIP: Region = ((0.043, 0.057), (0.008, 0.022))  # at either corner of the mouth: too far aside for any stroke
 INSIDE: Region = ((-0.030, 0.030), (-0.080, -0.030))

@@ -25,7 +25,7 @@ SKIM_M = 0.004  # bristles above the table during a stroke
 ENTER_M = 0.009  # ... and above it where they enter the pan
 FRONT_M = 0.042  # before the lip: here a slanting broom begins to turn, or its end would hit the pan
 CARRY_M = 0.045  # clears trash and the pan's walls between strokes
-STEEPEST_RAD = 0.75  # of a stroke, off the pan's axis
+STEEPEST_RAD = 0.8  # of a stroke, off the pan's axis
 PAN_STEP_M = 0.04  # by which the pan draws back from a piece beside its mouth
 PAN_FARTHEST_M = -0.08  # y; its hand must stay in view
 MOST_STROKES = 6
@@ -78,16 +78,16 @@ def sweep(world: World[SweepFacts], rng: Generator) -> Script:
             yield from _carry_out(stroke, world, rng)
         elif facts.pan.position_m[1] < PAN_FARTHEST_M:
             return  # pieces that were knocked far aside: this attempt has failed
-        else:  # what is left lies beside the mouth: make room in front of it
+        else:  # what is left lies beside the mouth: make room in front of it, gently, or trash slides out of the pan
             back_m = facts.pan.position_m + facts.pan.axes @ [0, -PAN_STEP_M, 0.001]
-            yield Waypoint(reaches={Side.RIGHT: _pan(back_m, facts.pan.rotation)}, pace=0.6, straight=True)
+            yield Waypoint(reaches={Side.RIGHT: _pan(back_m, facts.pan.rotation)}, pace=0.35, straight=True)
 
 
 def pour(world: World[SweepFacts], rng: Generator) -> Script:
     """Lift with the mouth up, carry over the bin, tip about the lip, and come back level."""
     pan = world.facts().pan
     away = _broom(world, (rng.uniform(-0.01, 0.01), rng.uniform(0.12, 0.14)), 0.0, CARRY_M)
-    back = Rotation.from_euler("z", pan.yaw_rad) * Rotation.from_euler("x", rng.uniform(0.13, 0.2))
+    back = Rotation.from_euler("z", pan.yaw_rad) * Rotation.from_euler("x", rng.uniform(0.18, 0.24))
     lifted = _pan(pan.position_m + [0, 0, 0.085], back)
     yield Waypoint(reaches={Side.LEFT: away, Side.RIGHT: lifted}, pace=0.8, straight=True)
     yaw_rad = POUR_YAW_RAD + rng.uniform(-0.05, 0.05)
@@ -98,7 +98,7 @@ def pour(world: World[SweepFacts], rng: Generator) -> Script:
     yield Waypoint(reaches={Side.RIGHT: _pan(over_m, turned * Rotation.from_euler("x", 0.15))}, wait_s=0.08)
     tipped = turned * Rotation.from_euler("x", -POUR_RAD)
     yield Waypoint(reaches={Side.RIGHT: _pan(lip_m, tipped)}, pace=0.9, straight=True, wait_s=rng.uniform(0.4, 0.6))
-    clear_m = over_m - turned.apply([0, rng.uniform(0.04, 0.055), 0])  # of the view into the bin
+    clear_m = over_m - [0.025, rng.uniform(0.04, 0.055), 0]  # of the view into the bin
     yield Waypoint(reaches={Side.RIGHT: _pan(clear_m, turned)}, straight=True, wait_s=0.2)
 
 
@@ -112,7 +112,7 @@ def best_stroke(left_m: Float[ndarray, "N 2"]) -> Stroke | None:
 def _strokes_for(piece_m: Float[ndarray, "2"]) -> list[Stroke]:
     """From behind a piece, straight ahead or aimed at the mouth, for a few places to enter and distances behind."""
     strokes = []
-    for mouth_x_m in (-0.007, 0.0, 0.007):
+    for mouth_x_m in (-0.004, 0.0, 0.004):
         aside_m = mouth_x_m - piece_m[0]
         yaws_rad = [float(np.arctan2(aside_m, piece_m[1] + 0.01))]
         if abs(aside_m) < BROOM_HALF_M[0] - 0.007:
@@ -129,14 +129,14 @@ def _strokes_for(piece_m: Float[ndarray, "2"]) -> list[Stroke]:
 def _carry_out(stroke: Stroke, world: World[SweepFacts], rng: Generator) -> Script:
     start_m = stroke.start_m + rng.normal(0, 0.0015, 2)
     front_m = start_m + stroke.ahead * max(start_m[1] - FRONT_M, 0.0) / np.cos(stroke.yaw_rad)
-    inside_m = (stroke.mouth_x_m, -rng.uniform(0.016, 0.022))
+    inside_m = (stroke.mouth_x_m, -rng.uniform(0.003, 0.008))
     yield _move(_broom(world, start_m, stroke.yaw_rad, CARRY_M))
     yield _move(_broom(world, start_m, stroke.yaw_rad, SKIM_M), pace=0.8, straight=True)
     if start_m[1] > front_m[1]:
-        yield _move(_broom(world, front_m, stroke.yaw_rad, SKIM_M), pace=0.8, straight=True)
+        yield _move(_broom(world, front_m, stroke.yaw_rad, SKIM_M), pace=0.55, straight=True)
     if stroke.yaw_rad:
-        yield _move(_broom(world, (stroke.mouth_x_m, 0.022), 0.0, ENTER_M / 2), pace=0.8, straight=True)
-    yield _move(_broom(world, inside_m, 0.0, ENTER_M), pace=0.6, straight=True)
+        yield _move(_broom(world, (stroke.mouth_x_m, 0.022), 0.0, ENTER_M / 2), pace=0.55, straight=True)
+    yield _move(_broom(world, inside_m, 0.0, ENTER_M), pace=0.45, straight=True)
     yield _move(_broom(world, (inside_m[0], inside_m[1] + 0.01), 0.0, CARRY_M), straight=True)
 
 

@@ -19,15 +19,17 @@ from egorecovery.workcell.physics import MjSpec, mujoco
 BROOM, PAN, BIN = "broom", "dustpan", "bin"
 HANDLE_M = 0.016  # square, thus what the fingers close to
 
-BROOM_HALF_M = (0.032, 0.016)  # what the bristles need across and along; narrower than the pan's mouth, to enter it
+BROOM_HALF_M = (0.036, 0.018)  # what the bristles need across and along; narrower than the pan's mouth, to enter it
 BROOM_EARS_RAD = 0.6  # the bristles' ends are bent forward, which keeps trash from slipping off sideways
 BRISTLES_M = 0.030
 
 PAN_HALF_M = 0.046  # inside, across
 PAN_DEPTH_M = 0.095  # inside, from lip to rear wall
 PAN_WALL_M = 0.028  # height; lower than the bristles
+WALLS_BACK_M = 0.026  # side walls begin behind the lip, where the broom does not come: a piece between would be pinched
 FLOOR_M = 0.003
 RAMP_RAD = np.deg2rad(10)
+LIP_DEPTH_M = 0.002  # to which the ramp goes on below the table
 RAMP_BIT = 4  # the ramp meets trash alone
 
 BIN_CENTRE_M = (0.136, -0.045)
@@ -102,7 +104,7 @@ def add_things(spec: MjSpec) -> None:
 
 def _add_broom(spec: MjSpec) -> None:
     broom = _tool(spec, BROOM, (0.0, 0.2, 0.0))
-    middle_m, ear_m = np.array([0.018, 0.008, BRISTLES_M / 2]), np.array([0.008, 0.007, BRISTLES_M / 2])
+    middle_m, ear_m = np.array([0.018, 0.008, BRISTLES_M / 2]), np.array([0.0105, 0.007, BRISTLES_M / 2])
     bristles = [_box(broom, (0, 0, middle_m[2]), middle_m, "bristles", mass_kg=0.01)]
     for way in (-1, 1):
         bend = Rotation.from_euler("z", -way * BROOM_EARS_RAD)
@@ -112,28 +114,28 @@ def _add_broom(spec: MjSpec) -> None:
     for part in bristles:
         # Real bristles yield. Stiff ones must slip instead, or they dig in and twist the broom out of the grip.
         part.friction, part.priority = (0.2, 0.005, 0.0001), 2
-    _box(broom, (0, -0.002, BRISTLES_M + 0.006), (0.034, 0.012, 0.006), "wood", mass_kg=0.015)
+    _box(broom, (0, -0.002, BRISTLES_M + 0.006), (0.036, 0.012, 0.006), "wood", mass_kg=0.015)
     _add_handle(broom, BROOM_GRIP, "wood")
 
 
 def _add_pan(spec: MjSpec) -> None:
     pan = _tool(spec, PAN, (0.0, -0.1, 0.0))
     wall_m = 0.0015  # half
-    ramp_m = FLOOR_M / np.sin(RAMP_RAD)
-    back_m = ramp_m * np.cos(RAMP_RAD)  # where the ramp ends and the floor begins
+    slope = np.array([0, -np.cos(RAMP_RAD), np.sin(RAMP_RAD)])  # up the ramp
+    back_m = FLOOR_M / np.tan(RAMP_RAD)  # where the ramp ends and the floor begins
     outside_m = PAN_HALF_M + 2 * wall_m
-    # The ramp's upper face runs from the table to the floor. It passes through the table instead of standing on it:
-    # a lip of any thickness is a step, and a step stops a box.
-    thick_m = 0.0005
-    middle_m = np.array([0, -back_m / 2, FLOOR_M / 2]) - thick_m * np.array([0, np.sin(RAMP_RAD), np.cos(RAMP_RAD)])
-    ramp = _box(pan, middle_m, (outside_m, ramp_m / 2, thick_m), "pan_plastic", mass_kg=0.004)
+    # The ramp comes up through the table instead of standing on it, so that there is no step even when the hand lifts
+    # the pan a little: a step stops a box, and a thin edge throws it.
+    length_m, thick_m = (FLOOR_M + LIP_DEPTH_M) / np.sin(RAMP_RAD), 0.0015
+    middle_m = np.array([0, -back_m, FLOOR_M]) - length_m / 2 * slope - thick_m * np.cross([1, 0, 0], -slope)
+    ramp = _box(pan, middle_m, (outside_m, length_m / 2, thick_m), "pan_plastic", mass_kg=0.004)
     ramp.contype = ramp.conaffinity = RAMP_BIT
     ramp.quat = (np.cos(RAMP_RAD / 2), -np.sin(RAMP_RAD / 2), 0, 0)
     floor_m = (PAN_DEPTH_M - back_m) / 2
     _box(pan, (0, -back_m - floor_m, FLOOR_M / 2), (outside_m, floor_m, FLOOR_M / 2), "pan_plastic", mass_kg=0.02)
     for way in (-1, 1):
-        side_m = (way * (PAN_HALF_M + wall_m), -(PAN_DEPTH_M + back_m) / 2, PAN_WALL_M / 2)
-        _box(pan, side_m, (wall_m, (PAN_DEPTH_M - back_m) / 2, PAN_WALL_M / 2), "pan_plastic", mass_kg=0.008)
+        side_m = (way * (PAN_HALF_M + wall_m), -(PAN_DEPTH_M + WALLS_BACK_M) / 2, PAN_WALL_M / 2)
+        _box(pan, side_m, (wall_m, (PAN_DEPTH_M - WALLS_BACK_M) / 2, PAN_WALL_M / 2), "pan_plastic", mass_kg=0.008)
     rear_m = (0, -PAN_DEPTH_M - wall_m, PAN_WALL_M / 2)
     _box(pan, rear_m, (outside_m, wall_m, PAN_WALL_M / 2), "pan_plastic", mass_kg=0.008)
     _add_handle(pan, PAN_GRIP, "pan_plastic")
