@@ -95,6 +95,14 @@ def test_limits_can_be_loosened_for_one_import():
     assert check_episode(episode, AcceptanceLimits(min_duration_s=0.1)) == ()
 
 
+def test_limits_can_be_named_on_a_command_line():
+    assert AcceptanceLimits.changed(["max_gap_s=0.2", "min_tracked=0.5"]).max_gap_s == 0.2
+    with pytest.raises(RecipeError, match=r"no limit 'max_gap'; there are .*max_gap_s"):
+        AcceptanceLimits.changed(["max_gap=0.2"])
+    with pytest.raises(RecipeError, match="write a number"):
+        AcceptanceLimits.changed(["max_gap_s"])
+
+
 def test_an_episode_wrong_in_several_ways_lists_them_all():
     episode = make_episode(frames=10, provenance=replace(PROVENANCE, completed=False))
     assert len(check_episode(episode)) == 2

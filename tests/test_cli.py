@@ -135,6 +135,12 @@ def test_one_unreadable_recording_does_not_cost_the_others(recordings, tmp_path,
     assert "robot.npz is missing" in shown.replace("\n", " ")
 
 
+def test_a_limit_can_be_changed_for_one_import(recordings, tmp_path, capsys):
+    strict = ["import", str(recordings), "--out", str(tmp_path / "store"), "--json", "--limit", "min_duration_s=60"]
+    assert main(strict) == 0
+    assert len(json.loads(capsys.readouterr().out)["discarded"]) == 8
+
+
 def test_importing_again_adds_nothing(recordings, tmp_path, capsys):
     arguments = ["import", str(recordings), "--out", str(tmp_path / "store")]
     assert main(arguments) == 0

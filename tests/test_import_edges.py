@@ -183,7 +183,7 @@ def test_a_picture_with_a_whole_header_and_a_damaged_body_is_named(saved, store)
     path.write_bytes(encoded)
     outcome = outcome_of(store, saved)
     assert outcome.outcome is Outcome.UNREADABLE
-    assert f"{path} cannot be decoded" in outcome.reasons[0]
+    assert f"{path}: frame 5 is not a readable JPEG" in outcome.reasons[0]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
@@ -192,7 +192,7 @@ def test_a_video_cut_short_is_unreadable(saved, share):
     video = saved / "head" / "rgb.mp4"
     whole = video.read_bytes()
     video.write_bytes(whole[: int(share * len(whole))])
-    assert f"{video} cannot be decoded" in refusal(saved)
+    assert f"{video}: frame 5 is not a readable JPEG" in refusal(saved)
 
 
 def write_video(directory, frames):
@@ -207,7 +207,7 @@ def write_video(directory, frames):
 
 
 def test_video_is_encoded_picture_by_picture(saved, monkeypatch):
-    from egorecovery.capture import recording_files
+    from egorecovery.capture import recording_images
 
     frames = made().cameras[Camera.HEAD].frames
 
@@ -216,7 +216,7 @@ def test_video_is_encoded_picture_by_picture(saved, monkeypatch):
         assert next(images).shape == (16, 16, 3)
         return frames
 
-    monkeypatch.setattr(recording_files.JpegFrames, "encode", encode)
+    monkeypatch.setattr(recording_images.JpegFrames, "encode", encode)
     write_video(saved / "head", 20)
     load_recording(saved)
 

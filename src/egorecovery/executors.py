@@ -4,22 +4,26 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
-from egorecovery.errors import RecipeError
+from egorecovery.errors import EgoRecoveryError, RecipeError
 
 Executor = Literal["local", "ray"]
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+AHEAD = 4  # jobs under way per worker: enough to keep it busy, few enough to keep results from piling up
+
+
+class WorkerLost(EgoRecoveryError):
+    """A worker died under a job."""
+
 
 def cores() -> int:
     """Cores this process may use, which in a container are fewer than the machine's."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-AHEAD = 4  # jobs under way per worker: enough to keep it busy, few enough to keep results from piling up
 
 
 def run_jobs(
@@ -43,6 +47,11 @@ def _in_processes(do: Callable[[Job], Result], jobs: Sequence[Job], workers: int
             while running:
                 yield running.pop(0).result()
                 running += [pool.submit(do, job) for job in islice(waiting, 1)]
+        except BrokenProcessPool:
+            raise WorkerLost(
+                "a worker process was killed, most likely for want of memory; what was committed stays: run again, "
+                "with fewer --workers"
+            ) from None
         finally:
             for future in running:  # an error or an interrupt: do not start what is only queued
                 future.cancel()

@@ -10,11 +10,12 @@ from numpy import ndarray
 from scipy.spatial.transform import Rotation
 
 from egorecovery.capture.recording import HANDS, HandTracks, RawCamera, Recording, RobotLog
-from egorecovery.capture.recording_files import damaged_image, load_recording
+from egorecovery.capture.recording_files import load_recording
+from egorecovery.capture.recording_images import damaged_image
 from egorecovery.episodes import RATE_HZ, AcceptanceLimits, CameraStream, Episode, check_episode
 from egorecovery.episodes.collection import Attempt
 from egorecovery.episodes.store import StagedEpisode, StoreWriter, stage
-from egorecovery.errors import EpisodeError, EpisodeExists, MotionError, RecordingError, StoreDamaged
+from egorecovery.errors import EpisodeError, EpisodeExists, MotionError, RecordingError
 from egorecovery.executors import run_jobs
 from egorecovery.motion import (
     Cleaning,
@@ -143,12 +144,8 @@ def _judge(recording: Recording, job: Job) -> Episode | tuple[str, ...]:
     except MotionError as error:
         return (str(error),)
     except EpisodeError as error:
-        raise RecordingError(f"{job.directory}: {error}") from error
-    except (ValueError, StoreDamaged) as error:  # a JPEG whose header is whole and whose picture is not
-        image = damaged_image(job.directory)
-        if image is None:
-            raise
-        raise RecordingError(f"{image} cannot be decoded ({error}); copy or export it again") from error
+        image = damaged_image(job.directory)  # a JPEG may have a whole header and no whole picture
+        raise RecordingError(f"{image or job.directory}: {error}; copy or export it again") from error
     return reasons or episode
 
 

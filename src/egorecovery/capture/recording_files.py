@@ -1,25 +1,20 @@
 """The directory of a raw recording, described in docs/formats.md: what a recording rig writes and `import` reads."""
 
 import json
-import re
-import struct
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any, TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
-import simplejpeg
 from numpy import ndarray
 from numpy.lib.npyio import NpzFile
 
 from egorecovery.capture.recording import HandTracks, RawCamera, Recording, RobotLog
-from egorecovery.episodes import Camera, Intrinsics, JpegFrames, Provenance, Side, Source, episode_id, task_named
+from egorecovery.capture.recording_images import load_frames, reading
+from egorecovery.episodes import Camera, Intrinsics, Provenance, Side, Source, episode_id, task_named
 from egorecovery.episodes.sealed import canonical
 from egorecovery.errors import EgoRecoveryError, RecordingError
 from egorecovery.motion import KeypointOrder
@@ -27,13 +22,6 @@ from egorecovery.motion import KeypointOrder
 DESCRIPTION = "recording.json"
 FORMAT = "egorecovery-recording"
 SCHEMA = 1
-JPEG_SUFFIXES = (".jpg", ".jpeg")
-JPEG_END = b"\xff\xd9"
-# What numpy, zipfile and libjpeg raise for files that are cut short, overwritten or something else altogether.
-DAMAGE = (
-    *(ValueError, TypeError, KeyError, IndexError, OverflowError, SyntaxError, TokenError),  # headers
-    *(OSError, EOFError, RuntimeError, MemoryError, BadZipFile, zlib.error, struct.error),  # contents
-)
 
 Word = TypeVar("Word", bound=StrEnum)
 Kind = TypeVar("Kind")
@@ -108,17 +96,6 @@ def load_recording(directory: Path) -> Recording:
     )
 
 
-def damaged_image(directory: Path) -> Path | None:
-    """The first JPEG file of a recording whose header is whole, so that it loads, but whose picture is not."""
-    for camera in Camera:
-        for path in _image_files(directory / camera):
-            try:
-                simplejpeg.decode_jpeg(path.read_bytes(), min_width=16, min_height=16, min_factor=1.5)
-            except ValueError:
-                return path
-    return None
-
-
 def _description(path: Path) -> dict[str, Any]:
     try:
         described = json.loads(path.read_bytes())
@@ -152,7 +129,7 @@ def _one_of(words: type[Word], value: object, name: str) -> Word:
 
 
 def _camera(directory: Path, known: Intrinsics) -> RawCamera:
-    frames = _frames(directory, known)
+    frames = load_frames(directory, known)
     timestamps_s = _numbers(directory / "timestamps_s.npy", "the array", _array(directory / "timestamps_s.npy"))
     depth = directory / "depth_mm.npy"
     with _naming(directory):
@@ -161,72 +138,6 @@ def _camera(directory: Path, known: Intrinsics) -> RawCamera:
             timestamps_s=timestamps_s,
             intrinsics=known,
             depth_mm=_depth(depth) if depth.exists() else None,
-        )
-
-
-def _frames(directory: Path, known: Intrinsics) -> JpegFrames:
-    """JPEG files are taken byte for byte; a video is decoded and encoded once."""
-    video = directory / "rgb.mp4"
-    if video.exists():
-        frames = JpegFrames.encode(_video(video, known))
-        if not len(frames):
-            raise RecordingError(f"{video} holds no picture; export it again")
-        return frames
-    images = _image_files(directory)
-    if not images:
-        raise RecordingError(f"{directory}: neither rgb/*.jpg nor rgb.mp4 there")
-    return JpegFrames.pack([_jpeg(image, known) for image in images])
-
-
-def _image_files(directory: Path) -> list[Path]:
-    """In the order of the numbers in their names: frame_2 comes before frame_10."""
-    numbered: dict[tuple[int, ...], Path] = {}
-    for path in sorted((directory / "rgb").glob("*")):
-        if path.name.startswith(".") or path.suffix.lower() not in JPEG_SUFFIXES:  # macOS leaves ._000000.jpg about
-            continue
-        numbers = tuple(map(int, re.findall("[0-9]+", path.stem)))
-        if not numbers:
-            raise RecordingError(
-                f"{path} has no number in its name to order it by; name frames 000000.jpg, 000001.jpg ..."
-            )
-        if numbers in numbered:
-            raise RecordingError(f"{path} and {numbered[numbers].name} have the same number; remove or renumber one")
-        numbered[numbers] = path
-    return [numbered[numbers] for numbers in sorted(numbered)]
-
-
-def _jpeg(path: Path, known: Intrinsics) -> bytes:
-    with _reading(path):
-        encoded = path.read_bytes()
-        try:
-            height, width, *_ = simplejpeg.decode_jpeg_header(encoded)
-        except ValueError:
-            raise RecordingError(f"{path} is not a JPEG picture; export it again as JPEG") from None
-    if JPEG_END not in encoded:
-        raise RecordingError(f"{path} is cut short: the end of the JPEG is missing; copy it again")
-    _require_size(f"{path}", (int(width), int(height)), known)
-    return encoded
-
-
-def _video(path: Path, known: Intrinsics) -> Iterator[ndarray]:
-    """One picture at a time: a minute of video would fill gigabytes."""
-    import av
-    from av.error import FFmpegError
-
-    try:
-        with av.open(str(path)) as container:
-            for number, frame in enumerate(container.decode(video=0)):
-                _require_size(f"{path}, frame {number},", (frame.width, frame.height), known)
-                yield frame.to_ndarray(format="rgb24")
-    except (FFmpegError, IndexError, ValueError) as error:
-        raise RecordingError(f"{path} cannot be decoded ({error})") from error
-
-
-def _require_size(what: str, size_wh: tuple[int, int], known: Intrinsics) -> None:
-    if size_wh != (known.width, known.height):
-        raise RecordingError(
-            f"{what} has {size_wh[0]} x {size_wh[1]} pixels, but its camera {known.width} x {known.height} "
-            f"(width x height) in {DESCRIPTION}"
         )
 
 
@@ -251,7 +162,7 @@ def _depth(path: Path) -> ndarray:
 
 
 def _streams(path: Path, names: tuple[str, ...]) -> dict[str, ndarray]:
-    with _reading(path):
+    with reading(path):
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, NpzFile):
             raise RecordingError(f"{path} holds a single array; write {', '.join(names)} with np.savez")
@@ -263,7 +174,7 @@ def _streams(path: Path, names: tuple[str, ...]) -> dict[str, ndarray]:
 
 
 def _array(path: Path, mapped: bool = False) -> ndarray:
-    with _reading(path):
+    with reading(path):
         array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
     if not isinstance(array, ndarray):
         raise RecordingError(f"{path} is an archive of arrays; write one array with np.save")
@@ -274,19 +185,6 @@ def _numbers(path: Path, name: str, array: ndarray) -> ndarray:
     if array.dtype.kind not in "fiub":
         raise RecordingError(f"{path}: {name} must hold numbers, it holds {array.dtype}")
     return array.astype(np.float64)
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Whatever a damaged file makes its reader raise, said with the file's name."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise RecordingError(f"{path} is missing; see docs/formats.md") from None
-    except DAMAGE as error:
-        raise RecordingError(
-            f"{path} cannot be read ({error or type(error).__name__}); copy or export it again"
-        ) from error
 
 
 @contextmanager

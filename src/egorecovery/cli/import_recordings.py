@@ -19,24 +19,26 @@ class Import:
     """Recording directories, or directories of recordings (docs/formats.md)."""
     out: Path
     """The store to add to; made if there is none."""
+    limit: tuple[str, ...] = ()
+    """Acceptance limits to change for this import, such as max_gap_s=0.2 min_tracked=0.8."""
     workers: int = 0
     """Processes to use; 0 for all cores."""
     json: bool = False
     """Print JSON instead of text."""
 
     def run(self) -> int:
-        from egorecovery.capture import find_recordings
-        from egorecovery.capture.importing import Outcome, import_recordings
+        from egorecovery.capture import ImportRules, Outcome, find_recordings, import_recordings
         from egorecovery.cli.console import messages, print_json, progress_bar
-        from egorecovery.episodes import EpisodeStore
+        from egorecovery.episodes import AcceptanceLimits, EpisodeStore
         from egorecovery.executors import cores
 
+        rules = ImportRules(acceptance=AcceptanceLimits.changed(self.limit))
         directories = find_recordings(list(self.recordings))
         imported: list[Imported] = []
         with EpisodeStore.create(self.out).writing() as writer, progress_bar("importing") as advance:
             if writer.recovered:
                 messages.print(f"took over from {writer.recovered}, which ended without finishing")
-            for one in import_recordings(writer, directories, workers=self.workers or cores()):
+            for one in import_recordings(writer, directories, rules, workers=self.workers or cores()):
                 imported.append(one)
                 advance(len(imported), len(directories))
         if self.json:
@@ -48,7 +50,7 @@ class Import:
 
 def _show(imported: "list[Imported]") -> None:
     """Counts, then a line for each recording that is not in the store."""
-    from egorecovery.capture.importing import Outcome
+    from egorecovery.capture import Outcome
     from egorecovery.cli.console import console
 
     counts = Counter(one.outcome for one in imported)
@@ -61,7 +63,7 @@ def _show(imported: "list[Imported]") -> None:
 
 
 def _summary(imported: "list[Imported]") -> dict[str, object]:
-    from egorecovery.capture.importing import Outcome
+    from egorecovery.capture import Outcome
 
     by = {outcome: [one for one in imported if one.outcome is outcome] for outcome in Outcome}
     return {

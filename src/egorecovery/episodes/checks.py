@@ -1,7 +1,7 @@
 """Acceptance: the paper's episode filtering, one plain function per rule. Each finding says what, where, how much."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
 
 import numpy as np
 import simplejpeg
@@ -11,7 +11,7 @@ from numpy import ndarray
 from egorecovery.episodes.episode import CameraStream, Episode
 from egorecovery.episodes.frames import JpegFrames
 from egorecovery.episodes.vocabulary import RATE_HZ, Camera
-from egorecovery.errors import RecipeError
+from egorecovery.errors import EpisodeError, RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,21 @@ class AcceptanceLimits:
     def __post_init__(self) -> None:
         if not 0 <= self.min_tracked <= 1:
             raise RecipeError(f"min_tracked is a share between 0 and 1, got {self.min_tracked}")
+
+    @classmethod
+    def changed(cls, settings: Iterable[str]) -> "AcceptanceLimits":
+        """The usual limits with some changed, each written as name=number."""
+        known = [field.name for field in fields(cls)]
+        values: dict[str, float] = {}
+        for setting in settings:
+            name, _, number = setting.partition("=")
+            if name not in known:
+                raise RecipeError(f"there is no limit {name!r}; there are {', '.join(known)}")
+            try:
+                values[name] = float(number)
+            except ValueError:
+                raise RecipeError(f"limit {setting!r}: write a number, as in {name}=0.2") from None
+        return cls(**values)
 
 
 Rule = Callable[[Episode, AcceptanceLimits], Iterator[str]]
@@ -159,7 +174,10 @@ def _glance(frames: JpegFrames) -> tuple[Float[ndarray, " T"], Bool[ndarray, " T
     brightness, same = np.empty(len(frames)), np.zeros(len(frames), bool)
     previous = None
     for index in range(len(frames)):
-        small = simplejpeg.decode_jpeg(frames.encoded(index), min_width=16, min_height=16, min_factor=1.5)
+        try:
+            small = simplejpeg.decode_jpeg(frames.encoded(index), min_width=16, min_height=16, min_factor=1.5)
+        except ValueError as error:
+            raise EpisodeError(f"frame {index} is not a readable JPEG ({error})") from error
         brightness[index] = small.mean()
         same[index] = previous is not None and np.array_equal(small, previous)
         previous = small

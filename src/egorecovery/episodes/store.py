@@ -17,7 +17,7 @@ from pathlib import Path
 
 from numpy import ndarray
 
-from egorecovery.episodes.collection import Attempt, CollectionLog
+from egorecovery.episodes.collection import Attempt, Attempted, CollectionLog
 from egorecovery.episodes.durable import explaining_full_disk, sync_directory, sync_tree, write_file
 from egorecovery.episodes.episode import Episode
 from egorecovery.episodes.frames import JpegFrames
@@ -238,10 +238,10 @@ class StoreWriter:
             shutil.rmtree(staged.directory)
             raise
 
-    def discard(self, episode: Episode, reasons: tuple[str, ...]) -> None:
+    def discard(self, attempted: Attempted, reasons: tuple[str, ...]) -> None:
         """Keeps the record of an attempt, not its data."""
         assert reasons, "a discarded episode has a reason"
-        self.store.collection.add(Attempt.at(episode, reasons))
+        self.store.collection.add(Attempt.at(attempted, reasons))
 
 
 def _is_empty_or_half_made(root: Path) -> bool:

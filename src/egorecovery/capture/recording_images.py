@@ -1,0 +1,114 @@
+"""The pictures of a raw recording: numbered JPEG files, or one video."""
+
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tokenize import TokenError
+from zipfile import BadZipFile
+
+import simplejpeg
+from numpy import ndarray
+
+from egorecovery.episodes import Camera, Intrinsics, JpegFrames
+from egorecovery.errors import RecordingError
+
+JPEG_SUFFIXES = (".jpg", ".jpeg")
+JPEG_END = b"\xff\xd9"
+# What numpy, zipfile and libjpeg raise for files that are cut short, overwritten or something else altogether.
+DAMAGE = (
+    *(ValueError, TypeError, KeyError, IndexError, OverflowError, SyntaxError, TokenError),  # headers
+    *(OSError, EOFError, RuntimeError, MemoryError, BadZipFile, zlib.error, struct.error),  # contents
+)
+
+
+def load_frames(directory: Path, known: Intrinsics) -> JpegFrames:
+    """JPEG files are taken byte for byte; a video is decoded and encoded once."""
+    video = directory / "rgb.mp4"
+    if video.exists():
+        frames = JpegFrames.encode(_video(video, known))
+        if not len(frames):
+            raise RecordingError(f"{video} holds no picture; export it again")
+        return frames
+    images = _image_files(directory)
+    if not images:
+        raise RecordingError(f"{directory}: neither rgb/*.jpg nor rgb.mp4 there")
+    return JpegFrames.pack([_jpeg(image, known) for image in images])
+
+
+def _image_files(directory: Path) -> list[Path]:
+    """In the order of the numbers in their names: frame_2 comes before frame_10."""
+    numbered: dict[tuple[int, ...], Path] = {}
+    for path in sorted((directory / "rgb").glob("*")):
+        if path.name.startswith(".") or path.suffix.lower() not in JPEG_SUFFIXES:  # macOS leaves ._000000.jpg about
+            continue
+        numbers = tuple(map(int, re.findall("[0-9]+", path.stem)))
+        if not numbers:
+            raise RecordingError(
+                f"{path} has no number in its name to order it by; name frames 000000.jpg, 000001.jpg ..."
+            )
+        if numbers in numbered:
+            raise RecordingError(f"{path} and {numbered[numbers].name} have the same number; remove or renumber one")
+        numbered[numbers] = path
+    return [numbered[numbers] for numbers in sorted(numbered)]
+
+
+def _jpeg(path: Path, known: Intrinsics) -> bytes:
+    with reading(path):
+        encoded = path.read_bytes()
+        try:
+            height, width, *_ = simplejpeg.decode_jpeg_header(encoded)
+        except ValueError:
+            raise RecordingError(f"{path} is not a JPEG picture; export it again as JPEG") from None
+    if JPEG_END not in encoded:
+        raise RecordingError(f"{path} is cut short: the end of the JPEG is missing; copy it again")
+    _require_size(f"{path}", (int(width), int(height)), known)
+    return encoded
+
+
+def _video(path: Path, known: Intrinsics) -> Iterator[ndarray]:
+    """One picture at a time: a minute of video would fill gigabytes."""
+    import av
+    from av.error import FFmpegError
+
+    try:
+        with av.open(str(path)) as container:
+            for number, frame in enumerate(container.decode(video=0)):
+                _require_size(f"{path}, frame {number},", (frame.width, frame.height), known)
+                yield frame.to_ndarray(format="rgb24")
+    except (FFmpegError, IndexError, ValueError) as error:
+        raise RecordingError(f"{path} cannot be decoded ({error})") from error
+
+
+def _require_size(what: str, size_wh: tuple[int, int], known: Intrinsics) -> None:
+    if size_wh != (known.width, known.height):
+        raise RecordingError(
+            f"{what} has {size_wh[0]} x {size_wh[1]} pixels, but its camera {known.width} x {known.height} "
+            f"(width x height) in recording.json"
+        )
+
+
+def damaged_image(directory: Path) -> Path | None:
+    """The first JPEG file of a recording whose header is whole, so that it loads, but whose picture is not."""
+    for camera in Camera:
+        for path in _image_files(directory / camera):
+            try:
+                simplejpeg.decode_jpeg(path.read_bytes(), min_width=16, min_height=16, min_factor=1.5)
+            except ValueError:
+                return path
+    return None
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Whatever a damaged file makes its reader raise, said with the file's name."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise RecordingError(f"{path} is missing; see docs/formats.md") from None
+    except DAMAGE as error:
+        raise RecordingError(
+            f"{path} cannot be read ({error or type(error).__name__}); copy or export it again"
+        ) from error
