@@ -5,6 +5,7 @@ A script is a generator. It looks at the world between waypoints, so a second tr
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol, TypeVar, runtime_checkable
 
 from egorecovery.episodes import Side
@@ -28,6 +29,7 @@ class Waypoint:
 
     reaches: Mapping[Side, Reach] = field(default_factory=dict)
     pace: float = 1.0  # of the demonstrator's own speed; contact wants less
+    at_most_mps: float = inf  # whoever moves: a quick hand would fling what it pushes
     straight: bool = False  # no arc: the way matters, not only its end
     wait_s: float = 0.0  # stand still afterwards
 

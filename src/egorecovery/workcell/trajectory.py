@@ -65,6 +65,7 @@ def leg(start: Hands, waypoint: Waypoint, style: Style, rng: Generator) -> Itera
         yield dict(start)
     seconds = max(movement.seconds for movement in movements.values())
     seconds *= float(np.exp(rng.normal(0, style.variation))) / waypoint.pace
+    seconds = max(seconds, max(movement.length_m for movement in movements.values()) / waypoint.at_most_mps)
     ticks = max(round(max(seconds, style.shortest_s) * RATE_HZ), 1)
     for tick in range(1, ticks + 1):
         along = tick / ticks
@@ -84,9 +85,9 @@ class _Movement:
         self._end = start if reach is None else HandTarget(reach.pose, reach.opening_01, reach.holds_m)
         travel_m = self._end.pose.position_m - start.pose.position_m
         turn_rad = float((self._end.pose.rotation * start.pose.rotation.inv()).magnitude())
-        length_m = float(np.linalg.norm(travel_m))
+        self.length_m = float(np.linalg.norm(travel_m))
         self.seconds = max(
-            length_m / style.speed_mps,
+            self.length_m / style.speed_mps,
             turn_rad / style.turn_radps,
             abs(self._end.opening_01 - start.opening_01) * style.grip_s,
         )

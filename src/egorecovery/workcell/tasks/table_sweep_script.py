@@ -29,6 +29,8 @@ STEEPEST_RAD = 0.8  # of a stroke, off the pan's axis
 PAN_STEP_M = 0.04  # by which the pan draws back from a piece beside its mouth
 PAN_FARTHEST_M = -0.08  # y; its hand must stay in view
 MOST_STROKES = 6
+BEAR_MPS = 0.17  # of a full pan: round pieces roll over its low side walls
+PUSH_MPS = 0.11  # of a broom with trash before it: faster, pieces fly off the table
 
 POUR_YAW_RAD = 0.25  # turned so, the right wrist tips furthest
 POUR_RAD = 0.95
@@ -89,15 +91,16 @@ def pour(world: World[SweepFacts], rng: Generator) -> Script:
     away = _broom(world, (rng.uniform(-0.01, 0.01), rng.uniform(0.12, 0.14)), 0.0, CARRY_M)
     back = Rotation.from_euler("z", pan.yaw_rad) * Rotation.from_euler("x", rng.uniform(0.18, 0.24))
     lifted = _pan(pan.position_m + [0, 0, 0.085], back)
-    yield Waypoint(reaches={Side.LEFT: away, Side.RIGHT: lifted}, pace=0.8, straight=True)
+    yield Waypoint(reaches={Side.LEFT: away, Side.RIGHT: lifted}, pace=0.8, at_most_mps=BEAR_MPS, straight=True)
     yaw_rad = POUR_YAW_RAD + rng.uniform(-0.05, 0.05)
     turned = Rotation.from_euler("z", yaw_rad)
     # Trash leaves the lip with some speed, so the lip stays on the near side of the bin's middle.
     lip_m = np.array([*BIN_CENTRE_M, POUR_HEIGHT_M]) - turned.apply([0, 0.034, 0]) + [*rng.normal(0, 0.003, 2), 0]
     over_m = lip_m + [0, 0, 0.025]
-    yield Waypoint(reaches={Side.RIGHT: _pan(over_m, turned * Rotation.from_euler("x", 0.15))}, wait_s=0.08)
+    over = _pan(over_m, turned * Rotation.from_euler("x", 0.2))
+    yield Waypoint(reaches={Side.RIGHT: over}, at_most_mps=BEAR_MPS, straight=True, wait_s=0.08)
     tipped = turned * Rotation.from_euler("x", -POUR_RAD)
-    yield Waypoint(reaches={Side.RIGHT: _pan(lip_m, tipped)}, pace=0.9, straight=True, wait_s=rng.uniform(0.4, 0.6))
+    yield Waypoint(reaches={Side.RIGHT: _pan(lip_m, tipped)}, pace=0.6, straight=True, wait_s=rng.uniform(0.4, 0.6))
     clear_m = over_m - [0.025, rng.uniform(0.04, 0.055), 0]  # of the view into the bin
     yield Waypoint(reaches={Side.RIGHT: _pan(clear_m, turned)}, straight=True, wait_s=0.2)
 
@@ -133,10 +136,12 @@ def _carry_out(stroke: Stroke, world: World[SweepFacts], rng: Generator) -> Scri
     yield _move(_broom(world, start_m, stroke.yaw_rad, CARRY_M))
     yield _move(_broom(world, start_m, stroke.yaw_rad, SKIM_M), pace=0.8, straight=True)
     if start_m[1] > front_m[1]:
-        yield _move(_broom(world, front_m, stroke.yaw_rad, SKIM_M), pace=0.55, straight=True)
+        yield _move(_broom(world, front_m, stroke.yaw_rad, SKIM_M), pace=0.55, at_most_mps=PUSH_MPS, straight=True)
     if stroke.yaw_rad:
-        yield _move(_broom(world, (stroke.mouth_x_m, 0.022), 0.0, ENTER_M / 2), pace=0.55, straight=True)
-    yield _move(_broom(world, inside_m, 0.0, ENTER_M), pace=0.45, straight=True)
+        yield _move(
+            _broom(world, (stroke.mouth_x_m, 0.022), 0.0, ENTER_M / 2), pace=0.55, at_most_mps=PUSH_MPS, straight=True
+        )
+    yield _move(_broom(world, inside_m, 0.0, ENTER_M), pace=0.45, at_most_mps=PUSH_MPS, straight=True)
     yield _move(_broom(world, (inside_m[0], inside_m[1] + 0.01), 0.0, CARRY_M), straight=True)
 
 

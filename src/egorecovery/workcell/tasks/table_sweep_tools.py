@@ -130,6 +130,8 @@ def _add_pan(spec: MjSpec) -> None:
     middle_m = np.array([0, -back_m, FLOOR_M]) - length_m / 2 * slope - thick_m * np.cross([1, 0, 0], -slope)
     ramp = _box(pan, middle_m, (outside_m, length_m / 2, thick_m), "pan_plastic", mass_kg=0.004)
     ramp.contype = ramp.conaffinity = RAMP_BIT
+    # Rubber: a bead that stops on the slope must not creep out of a trembling hand's pan.
+    ramp.friction, ramp.condim, ramp.priority = (0.45, 0.01, 0.012), 6, 2
     ramp.quat = (np.cos(RAMP_RAD / 2), -np.sin(RAMP_RAD / 2), 0, 0)
     floor_m = (PAN_DEPTH_M - back_m) / 2
     _box(pan, (0, -back_m - floor_m, FLOOR_M / 2), (outside_m, floor_m, FLOOR_M / 2), "pan_plastic", mass_kg=0.02)
