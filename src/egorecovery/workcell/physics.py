@@ -57,7 +57,6 @@ def set_physics(spec: MjSpec) -> None:
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 10.0
-    spec.option.jacobian = mujoco.mjtJacobian.mjJAC_SPARSE  # an eighth faster where many objects touch few others
     # A silent reset to the initial pose would look like a robot that gave up; `check` reports the divergence instead.
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
     geom = spec.default.geom
