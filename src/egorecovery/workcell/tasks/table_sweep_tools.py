@@ -96,9 +96,9 @@ def add_things(spec: MjSpec) -> None:
         spec.add_material(name=trash.name, rgba=(*trash.rgb, 1), specular=0.1, shininess=0.1)
         body = spec.worldbody.add_body(name=trash.name, pos=(-0.1, 0.05 + 0.03 * number, trash.height_m))
         body.add_freejoint()
-        # Priority: what trash slides on does not matter. Six dimensions: rolling friction acts only there.
+        # Priority: what trash slides on does not matter. Six dimensions where it can roll.
         geom = body.add_geom(type=trash.shape, size=trash.half_m, mass=0.004, material=trash.name, priority=1)
-        geom.friction, geom.condim = (0.45, 0.01, 0.003), 6
+        geom.friction, geom.condim = (0.45, 0.01, 0.003), 4 if trash.shape == _TYPE.mjGEOM_BOX else 6
         geom.contype = geom.conaffinity = 1 | RAMP_BIT
 
 
@@ -135,11 +135,13 @@ def _add_pan(spec: MjSpec) -> None:
     ramp.quat = (np.cos(RAMP_RAD / 2), -np.sin(RAMP_RAD / 2), 0, 0)
     floor_m = (PAN_DEPTH_M - back_m) / 2
     _box(pan, (0, -back_m - floor_m, FLOOR_M / 2), (outside_m, floor_m, FLOOR_M / 2), "pan_plastic", mass_kg=0.02)
+    # Walls end above the table: flush with the floor they would triple the pan's resting contacts, and cost speed.
+    high_m, half_high_m = (PAN_WALL_M + 0.001) / 2, (PAN_WALL_M - 0.001) / 2
     for way in (-1, 1):
-        side_m = (way * (PAN_HALF_M + wall_m), -(PAN_DEPTH_M + WALLS_BACK_M) / 2, PAN_WALL_M / 2)
-        _box(pan, side_m, (wall_m, (PAN_DEPTH_M - WALLS_BACK_M) / 2, PAN_WALL_M / 2), "pan_plastic", mass_kg=0.008)
-    rear_m = (0, -PAN_DEPTH_M - wall_m, PAN_WALL_M / 2)
-    _box(pan, rear_m, (outside_m, wall_m, PAN_WALL_M / 2), "pan_plastic", mass_kg=0.008)
+        side_m = (way * (PAN_HALF_M + wall_m), -(PAN_DEPTH_M + WALLS_BACK_M) / 2, high_m)
+        _box(pan, side_m, (wall_m, (PAN_DEPTH_M - WALLS_BACK_M) / 2, half_high_m), "pan_plastic", mass_kg=0.008)
+    rear_m = (0, -PAN_DEPTH_M - wall_m, high_m)
+    _box(pan, rear_m, (outside_m, wall_m, half_high_m), "pan_plastic", mass_kg=0.008)
     _add_handle(pan, PAN_GRIP, "pan_plastic")
 
 
