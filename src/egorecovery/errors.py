@@ -13,10 +13,6 @@ class EpisodeError(EgoRecoveryError):
     """Arrays that do not form an episode."""
 
 
-class EpisodeRejected(EgoRecoveryError):
-    """A well-formed episode that fails the acceptance checks."""
-
-
 class RecordingError(EgoRecoveryError):
     """A raw recording that cannot be read."""
 
