@@ -2,9 +2,10 @@
 
 python benchmarks/coverage.py [--robot 50] [--human 300] [--json PATH]
 
-Parameters that vary are standardised over the family, mode by mode. `hull` is the ratio of the areas of the convex
-hulls (human over robot) in the plane of the two strongest principal components; `nearest` is the mean distance from
-fresh failures of the family (as evaluation draws them) to the nearest training start, in standard deviations.
+What is measured is said in `egorecovery/diagnostics/coverage.py`. `hull` is the ratio of the areas of the convex hulls
+(human over robot) in the plane of the two strongest principal components, `pairs` the median of that ratio over all
+pairs of parameters; `nearest` is the mean distance from fresh failures of the family (as evaluation draws them) to the
+nearest training start, in standard deviations.
 """
 
 import json
@@ -16,8 +17,8 @@ import tyro
 from numpy import ndarray
 from rich.console import Console
 from rich.table import Table
-from scipy.spatial import ConvexHull, cKDTree
 
+from egorecovery.diagnostics import mode_coverage
 from egorecovery.episodes import Source
 from egorecovery.randomness import generator_for
 from egorecovery.workcell.staging import draw_across_family, draw_start
@@ -50,40 +51,29 @@ def by_mode(drawn) -> dict[str, ndarray]:
     return {mode: np.array(rows) for mode, rows in found.items()}
 
 
-def hull_area(points: ndarray) -> float:
-    return float(ConvexHull(points).volume) if len(points) > 2 else 0.0
-
-
 def main(options: Options) -> None:
     table = Table(title=f"{options.human} human against {options.robot} robot recovery starts")
-    for column in ("task", "mode", "parameters", "hull human/robot", "nearest robot", "nearest human"):
+    for column in ("task", "mode", "parameters", "hull human/robot", "pairs", "nearest robot", "nearest human"):
         table.add_column(column, justify="left" if column in ("task", "mode") else "right")
     rows = []
     for task in TASKS:
         robot = by_mode(starts(task, "robot", options.robot, Source.ROBOT_RECOVERY))
         human = by_mode(starts(task, "human", options.human, Source.HUMAN_RECOVERY))
         for mode, fresh in by_mode(starts(task, "fresh", options.fresh, None)).items():
-            spread = fresh.std(axis=0)
-            varies = spread > 1e-9
-            scaled = [
-                (points[:, varies] - fresh[:, varies].mean(axis=0)) / spread[varies]
-                for points in (fresh, robot[mode], human[mode])
-            ]
-            plane = np.linalg.svd(scaled[0], full_matrices=False)[2][:2].T
-            areas = [hull_area(points @ plane) for points in scaled[1:]]
-            near = [float(cKDTree(points).query(scaled[0])[0].mean()) for points in scaled[1:]]
+            found = mode_coverage(fresh, robot[mode], human[mode])
+            near = [found.robot.mean_nearest, found.human.mean_nearest]
             rows.append(
                 {
                     "task": task,
                     "mode": mode,
-                    "hull": areas[1] / areas[0],
+                    "hull": found.plane_ratio,
+                    "pairs": found.pair_ratio,
                     "nearest_robot": near[0],
                     "nearest_human": near[1],
                 }
             )
-            table.add_row(
-                task, mode, str(int(varies.sum())), f"{areas[1] / areas[0]:.1f}x", f"{near[0]:.2f}", f"{near[1]:.2f}"
-            )
+            ratios = [f"{ratio:.1f}x" for ratio in (found.plane_ratio, found.pair_ratio)]
+            table.add_row(task, mode, str(found.parameters), *ratios, *(f"{mean:.2f}" for mean in near))
     Console(width=110).print(table)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=2) + "\n")

@@ -47,3 +47,11 @@ class EpisodeNotFound(StoreError):
 
 class EpisodeExists(StoreError):
     """An episode of that name is already there, with other content."""
+
+
+class CheckpointError(EgoRecoveryError):
+    """A checkpoint that is missing, damaged or of another recipe."""
+
+
+class TrainingStopped(EgoRecoveryError):
+    """A run that cannot go on: a loss or a gradient is not finite."""

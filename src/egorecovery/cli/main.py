@@ -10,7 +10,9 @@ import tyro
 
 from egorecovery import __version__
 from egorecovery.cli.annotate import Annotate
+from egorecovery.cli.bench import Bench
 from egorecovery.cli.demo import Demo
+from egorecovery.cli.evaluate import Evaluate
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
@@ -24,8 +26,10 @@ VERBS = {
     "import": Import,
     "annotate": Annotate,
     "label": Label,
+    "evaluate": Evaluate,
     "inspect": Inspect,
     "verify": Verify,
+    "bench": Bench,
 }
 USAGE = 2  # the input cannot be worked with; 1 means that the job itself found something wrong
 INTERRUPTED = 130

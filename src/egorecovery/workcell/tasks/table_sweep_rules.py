@@ -6,10 +6,12 @@ poured a second time.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from egorecovery.workcell.grip import held
+from egorecovery.episodes import Side
+from egorecovery.workcell.grip import held_by
 from egorecovery.workcell.objects import Pose, pose_of
 from egorecovery.workcell.physics import MjData, MjModel
 from egorecovery.workcell.tasks.table_sweep_tools import (
@@ -39,15 +41,16 @@ class SweepFacts:
     broom_held: bool
     pan_held: bool
 
-    @property
+    # Kept once worked out: the rules ask again and again, at every step.
+    @cached_property
     def in_pan(self) -> tuple[bool, ...]:
         return tuple(_in_pan(piece, self.pan) for piece in self.trash)
 
-    @property
+    @cached_property
     def in_bin(self) -> tuple[bool, ...]:
         return tuple(_in_bin(piece) for piece in self.trash)
 
-    @property
+    @cached_property
     def on_table(self) -> tuple[bool, ...]:
         """Lying about. A piece on its way from the pan to the bin is in none of the three places."""
         low = [bool(piece.position_m[2] < ON_TABLE_M) for piece in self.trash]
@@ -64,15 +67,14 @@ def sweep_facts(model: MjModel, data: MjData) -> SweepFacts:
         trash=tuple(pose_of(model, data, trash.name) for trash in TRASH),
         broom=pose_of(model, data, BROOM),
         pan=pose_of(model, data, PAN),
-        broom_held=held(model, data, BROOM),
-        pan_held=held(model, data, PAN),
+        broom_held=held_by(model, data, BROOM, Side.LEFT),
+        pan_held=held_by(model, data, PAN, Side.RIGHT),
     )
 
 
 def goal(facts: SweepFacts) -> bool:
     """All the trash is in the bin and has come to rest."""
-    still = all(float(np.linalg.norm(piece.velocity_mps)) < 0.05 for piece in facts.trash)
-    return all(facts.in_bin) and still
+    return all(facts.in_bin) and all(float(np.linalg.norm(piece.velocity_mps)) < 0.05 for piece in facts.trash)
 
 
 def terminal(facts: SweepFacts) -> str | None:
@@ -92,15 +94,16 @@ def terminal(facts: SweepFacts) -> str | None:
 
 
 def _in_pan(piece: Pose, pan: Pose) -> bool:
-    x_m, y_m, z_m = pan.of(piece.position_m)
-    return bool(abs(x_m) < PAN_HALF_M and -PAN_DEPTH_M < y_m < -PAST_LIP_M and 0 < z_m < PAN_WALL_M)
+    x_m, y_m, z_m = pan.of(piece.position_m).tolist()
+    return abs(x_m) < PAN_HALF_M and -PAN_DEPTH_M < y_m < -PAST_LIP_M and 0 < z_m < PAN_WALL_M
 
 
 def _in_bin(piece: Pose) -> bool:
-    away_m = np.abs(piece.position_m[:2] - BIN_CENTRE_M)
-    return bool(away_m.max() < BIN_HALF_M and 0 < piece.position_m[2] < BIN_HEIGHT_M)
+    x_m, y_m, z_m = piece.position_m.tolist()
+    away_m = max(abs(x_m - BIN_CENTRE_M[0]), abs(y_m - BIN_CENTRE_M[1]))
+    return away_m < BIN_HALF_M and 0 < z_m < BIN_HEIGHT_M
 
 
 def _reachable(thing: Pose) -> bool:
-    inside = [low <= value <= high for value, (low, high) in zip(thing.position_m, REACHABLE_M, strict=False)]
-    return all(inside) and bool(thing.position_m[2] > -0.01)
+    *across_m, z_m = thing.position_m.tolist()
+    return z_m > -0.01 and all(low <= at_m <= high for at_m, (low, high) in zip(across_m, REACHABLE_M, strict=True))

@@ -1,0 +1,398 @@
+"""Times the policy's fused operations, forward and backward, against eager torch and the library's best.
+
+python benchmarks/kernels.py [--out PATH] [--only attention] [--sweep] [--budget-s 85]
+
+Needs a CUDA device and Triton. Every row checks parity first, then replays a CUDA graph of forward + backward. A row
+that fails prints the end of its traceback and the next one runs; a fault that kills the CUDA context restarts the
+script behind it.
+"""
+
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - its usual name
+
+from egorecovery.policy import kernels
+from egorecovery.policy.kernels import attention, group_norm
+from egorecovery.policy.kernels.layer_norm import plain_add_layer_norm, plain_layer_norm
+
+console = Console(width=150)
+REPLAYS, ROUNDS = 5, 9
+GROUPS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is timed, and for how long at most."""
+
+    out: Path | None = None
+    """Also write all numbers there, after every row."""
+    only: str = ""
+    """Rows whose name contains this."""
+    sweep: bool = False
+    """Also time other tile sizes of attention, layer norm and group norm."""
+    budget_s: float = 85.0
+    """No row starts after this."""
+    start: int = 0
+    """First row (a restart behind a row that lost the device)."""
+
+
+@dataclass
+class Row:
+    """One operation at one size; `ways` maps ours / eager / library to functions of the inputs."""
+
+    name: str
+    bytes: int
+    """What must move at least: every input, output and gradient once, reductions that need a second pass twice."""
+    inputs: Callable[[], list[Tensor]]
+    ways: dict[str, Callable[..., Any]]
+    settings: list[tuple[Any, str, int]] = field(default_factory=list)
+    """Attributes of a module or tile, set while this row runs (a sweep)."""
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.bfloat16, images: bool = False) -> Tensor:
+    tensor = torch.randn(shape, device="cuda", dtype=dtype)
+    return (tensor.contiguous(memory_format=torch.channels_last) if images else tensor).requires_grad_()
+
+
+def attention_rows() -> list[Row]:
+    def sdpa(*parts: Tensor) -> Tensor:
+        query, key, value = parts
+        return attention.plain_attention(query, key, value, 8)
+
+    def explicit(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        q, k, v = (part.unflatten(-1, (8, -1)).transpose(1, 2) for part in (query, key, value))
+        chance = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).softmax(dim=-1)
+        return (chance @ v).transpose(1, 2).flatten(-2)
+
+    def row(name: str, batch: int, queries: int, keys: int | None) -> Row:
+        if keys is None:
+            return Row(
+                name, 11 * batch * queries * 256 * 2, lambda: [normal(batch, queries, 768)],
+                {
+                    "ours": lambda qkv: kernels.self_attention(qkv, 8),
+                    "eager": lambda qkv: explicit(*qkv.chunk(3, dim=-1)),
+                    "library": lambda qkv: sdpa(*qkv.chunk(3, dim=-1)),
+                },
+            )  # fmt: skip
+        return Row(
+            name, batch * 256 * 2 * (5 * queries + 6 * keys),
+            lambda: [normal(batch, queries, 256), normal(batch, keys, 512)],
+            {
+                "ours": lambda q, kv: kernels.cross_attention(q, kv, 8),
+                "eager": lambda q, kv: explicit(q, *kv.chunk(2, dim=-1)),
+                "library": lambda q, kv: sdpa(q, *kv.chunk(2, dim=-1)),
+            },
+        )  # fmt: skip
+
+    return [
+        row("self attention 192x128", 192, 128, None),
+        row("self attention 96x100", 96, 100, None),
+        row("cross attention 96x100/64", 96, 100, 64),
+        row("cross attention 192x16/49", 192, 16, 49),
+    ]
+
+
+def layer_norm_rows() -> list[Row]:
+    def parameters() -> list[Tensor]:
+        return [normal(256, dtype=torch.float32), normal(256, dtype=torch.float32)]
+
+    def library(stream: Tensor, branch: Tensor, weight: Tensor, bias: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
+        added = stream + keep[:, None, None].to(branch.dtype) * branch
+        return added, F.layer_norm(added, (256,), weight.to(added.dtype), bias.to(added.dtype))
+
+    def add_row(batch: int, tokens: int) -> Row:
+        def inputs() -> list[Tensor]:
+            keep = (torch.rand(batch, device="cuda") > 0.1) / 0.9
+            return [normal(batch, tokens, 256), normal(batch, tokens, 256), *parameters(), keep]
+
+        return Row(
+            f"add layer norm {batch}x{tokens}", 9 * batch * tokens * 256 * 2, inputs,
+            {
+                "ours": lambda s, b, w, c, keep: kernels.add_layer_norm(s, b, keep, w, c),
+                "eager": lambda s, b, w, c, keep: plain_add_layer_norm(s, b, keep, w, c),
+                "library": library,
+            },
+        )  # fmt: skip
+
+    alone = Row(
+        "layer norm 192x128", 5 * 192 * 128 * 256 * 2, lambda: [normal(192, 128, 256), *parameters()],
+        {
+            "ours": kernels.layer_norm,
+            "eager": plain_layer_norm,
+            "library": lambda x, w, b: F.layer_norm(x, (256,), w.to(x.dtype), b.to(x.dtype)),
+        },
+    )  # fmt: skip
+    return [alone, add_row(192, 128), add_row(96, 100)]
+
+
+def group_norm_row(images: int, channels: int, size: int, residual: bool) -> Row:
+    shape = (images, channels, size, size)
+
+    def inputs() -> list[Tensor]:
+        vectors = [normal(channels, dtype=torch.float32), normal(channels, dtype=torch.float32)]
+        return [normal(*shape, images=True), *vectors, *[normal(*shape, images=True)] * residual]
+
+    def library(image: Tensor, weight: Tensor, bias: Tensor, other: Tensor | None = None) -> Tensor:
+        normed = F.group_norm(image, GROUPS, weight.to(image.dtype), bias.to(image.dtype))
+        return (normed if other is None else normed + other).relu()
+
+    number_bytes = 2 * images * channels * size * size
+    on_chip = size <= 28
+    passes = (2 + 3 if on_chip else 3 + 5) + residual * (1 + 2)
+    return Row(
+        f"group norm {images}x{channels}x{size}{' + residual' if residual else ''}", passes * number_bytes, inputs,
+        {
+            "ours": lambda x, w, b, *r: kernels.group_norm_act(x, GROUPS, w, b, *r),
+            "eager": lambda x, w, b, *r: group_norm.plain_group_norm_act(x, GROUPS, w, b, *r),
+            "library": library,
+        },
+    )  # fmt: skip
+
+
+def max_pool_row(images: int, size: int) -> Row:
+    def inputs() -> list[Tensor]:
+        vectors = [normal(64, dtype=torch.float32), normal(64, dtype=torch.float32)]
+        return [normal(images, 64, size, size, images=True), *vectors]
+
+    def library(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        normed = F.group_norm(image, GROUPS, weight.to(image.dtype), bias.to(image.dtype)).relu()
+        return F.max_pool2d(normed, 3, 2, 1)
+
+    def eager(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        with kernels.plain_kernels():
+            return kernels.group_norm_relu_max_pool(image, GROUPS, weight, bias)
+
+    # Full map: read, read, and in the backward pass read, write. A quarter each: pooled, winner, its gradient (twice),
+    # winner again; and the one-byte code three times.
+    number_bytes = 2 * images * 64 * size * size
+    return Row(
+        f"group norm max pool {images}x64x{size}", int(number_bytes * (4 + 5 / 4 + 3 / 8)), inputs,
+        {
+            "ours": lambda x, w, b: kernels.group_norm_relu_max_pool(x, GROUPS, w, b),
+            "eager": eager,
+            "library": library,
+        },
+    )  # fmt: skip
+
+
+def augment_row(size: int, cells: bool) -> Row:
+    def inputs() -> list[Tensor]:
+        return [
+            torch.randint(0, 256, (1000, 3, size, size, 3), dtype=torch.uint8, device="cuda"),
+            torch.randint(0, 1000, (192,), device="cuda"),
+            torch.eye(3, 4, device="cuda") + 0.1 * torch.randn(192, 3, 4, device="cuda"),
+            torch.randint(-4, 5, (192, 2), dtype=torch.int32, device="cuda"),
+            torch.tensor([0.485, 0.456, 0.406], device="cuda"),
+            torch.tensor([0.229, 0.224, 0.225], device="cuda"),
+        ]
+
+    def eager(*given: Tensor) -> Tensor:
+        with kernels.plain_kernels():
+            return kernels.gather_augmented(*given, space_to_depth=cells)
+
+    written = (size // 2 + 1) ** 2 * 16 * 2 if cells else size * size * 3 * 2
+    return Row(
+        f"augment 192x3 views {size}{' in cells' if cells else ''}", 576 * (size * size * 3 + written), inputs,
+        {"ours": lambda *given: kernels.gather_augmented(*given, space_to_depth=cells), "eager": eager},
+    )  # fmt: skip
+
+
+def stem_row(size: int, cells: bool) -> Row:
+    """The stem convolution alone, on pixels or on cells, in the layout that augment writes."""
+
+    def inputs() -> list[Tensor]:
+        shape = (192, 16, size // 2 + 1, size // 2 + 1) if cells else (192, 3, size, size)
+        return [normal(*shape, images=True).detach(), normal(64, 3, 7, 7)]
+
+    def on_cells(image: Tensor, weight: Tensor) -> Tensor:
+        return F.conv2d(image, kernels.stem_weight_space_to_depth(weight), padding=kernels.CELL_STEM_PADDING)
+
+    def on_pixels(image: Tensor, weight: Tensor) -> Tensor:
+        return F.conv2d(image, weight.contiguous(memory_format=torch.channels_last), stride=2, padding=3)
+
+    name = f"stem convolution 192 at {size}{' in cells' if cells else ''}"
+    moved = 192 * (2 * (size * size * 3 if not cells else (size // 2 + 1) ** 2 * 16) + 2 * (size // 2) ** 2 * 64) * 2
+    return Row(name, moved, inputs, {"ours" if cells else "library": on_cells if cells else on_pixels})
+
+
+def all_rows(sweep: bool) -> list[Row]:
+    maps_224 = [(64, 56), (128, 28), (256, 14), (512, 7)]
+    maps_96 = [(64, 24), (128, 12), (256, 6), (512, 3)]
+    rows = attention_rows() + layer_norm_rows()
+    rows += [group_norm_row(192, *size, residual) for size in maps_224 for residual in (False, True)]
+    rows += [group_norm_row(576, *size, True) for size in maps_224[:2]]
+    rows += [max_pool_row(192, 112), max_pool_row(192, 48), max_pool_row(576, 112)]
+    rows += [group_norm_row(192, *size, True) for size in maps_96]
+    rows += [augment_row(size, cells) for size in (224, 96) for cells in (False, True)]
+    rows += [stem_row(size, cells) for size in (224, 96) for cells in (False, True)]
+    return rows + sweep_rows() if sweep else rows
+
+
+def sweep_rows() -> list[Row]:
+    """Our way alone, with other tiles."""
+    rows = []
+    for base, queries, warps in product(attention_rows()[:3:2], (32, 64, 128), (4, 8)):
+        for tile in (attention.FORWARD_TILE, attention.BACKWARD_TILE):
+            which = "forward" if tile is attention.FORWARD_TILE else "backward"
+            settings = [(tile, "queries", queries), (tile, "warps", warps)]
+            rows.append(swept(base, f"{which} {queries} queries, {warps} warps", settings))
+    layer_norm = import_module("egorecovery.policy.kernels.layer_norm")  # its function hides it in the package
+    for numbers in (1024, 2048, 4096):
+        rows.append(
+            swept(layer_norm_rows()[1], f"backward {numbers}", [(layer_norm, "BACKWARD_TILE_NUMBERS", numbers)])
+        )
+    for base, numbers in product(
+        [group_norm_row(192, 128, 28, True), group_norm_row(192, 64, 24, True)], (8192, 32768)
+    ):
+        rows.append(swept(base, f"forward {numbers}", [(group_norm, "NUMBERS_ON_CHIP", numbers)]))
+        rows.append(swept(base, f"backward {numbers}", [(group_norm, "BACKWARD_NUMBERS_ON_CHIP", numbers)]))
+    return rows
+
+
+def swept(base: Row, label: str, settings: list[tuple[Any, str, int]]) -> Row:
+    return Row(f"{base.name}: {label}", base.bytes, base.inputs, {"ours": base.ways["ours"]}, settings)
+
+
+def outputs_and_gradients(function: Callable[..., Any], inputs: list[Tensor], arriving: list[Tensor]) -> list[Tensor]:
+    found = function(*inputs)
+    outputs = [found] if isinstance(found, Tensor) else list(found)
+    wanting = [tensor for tensor in inputs if tensor.requires_grad]
+    if not wanting:
+        return outputs
+    if not arriving:
+        arriving += [torch.randn_like(out) for out in outputs]
+    return [*outputs, *torch.autograd.grad(outputs, wanting, arriving)]
+
+
+def worst_error(row: Row, inputs: list[Tensor], arriving: list[Tensor]) -> float | None:
+    """Largest relative error of ours, over outputs and gradients, against the plain path in float32."""
+    if "eager" not in row.ways or "ours" not in row.ways:
+        return None
+    ours = outputs_and_gradients(row.ways["ours"], inputs, arriving)
+    exact = [t.detach().float().requires_grad_(t.requires_grad) if t.is_floating_point() else t for t in inputs]
+    eager = outputs_and_gradients(row.ways["eager"], exact, [gradient.float() for gradient in arriving])
+    errors = [
+        float((a.detach().float() - b.detach().float()).norm() / b.detach().float().norm())
+        for a, b in zip(ours, eager, strict=True)
+    ]
+    return max(errors)
+
+
+def graph_us(function: Callable[[], object]) -> float:
+    """Median time of one call inside a replayed CUDA graph."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(2):
+            function()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    graph.replay()
+    times = []
+    for _ in range(ROUNDS):
+        before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        before.record()
+        for _ in range(REPLAYS):
+            graph.replay()
+        after.record()
+        after.synchronize()
+        times.append(before.elapsed_time(after) * 1000 / REPLAYS)
+    return median(times)
+
+
+def measure(row: Row) -> dict[str, Any]:
+    inputs, arriving = row.inputs(), []
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in row.settings]
+    try:
+        for owner, name, value in row.settings:
+            setattr(owner, name, value)
+        measured: dict[str, Any] = {"name": row.name, "bytes": row.bytes, "error": worst_error(row, inputs, arriving)}
+        for way, function in row.ways.items():
+            try:
+                us = graph_us(lambda function=function: outputs_and_gradients(function, inputs, arriving))
+                measured[f"{way}_us"] = us
+            except torch.OutOfMemoryError:
+                measured[f"{way}_us"] = None
+        best = measured.get("ours_us") or measured.get("library_us")
+        measured["gb_per_s"] = row.bytes / best / 1000 if best else None
+        return measured
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+
+
+def copy_gb_per_s() -> float:
+    """What a plain copy of 2 GB reaches here: the ceiling of every row."""
+    source = torch.empty(2 << 30, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    return 2 * source.numel() / graph_us(lambda: target.copy_(source)) / 1000
+
+
+def show(results: list[dict[str, Any]], ceiling: float) -> None:
+    columns = ["ours us", "eager us", "library us", "must move MB", "GB/s", "of copy", "worst error"]
+    table = Table("forward + backward", *columns, title=f"Fused operations (a copy reaches {ceiling:.0f} GB/s)")
+    for row in results:
+        if "failed" in row:
+            table.add_row(row["name"], "failed", *[""] * 5, row["failed"][-40:])
+            continue
+        times = [f"{row[key]:.1f}" if row.get(key) else "-" for key in ("ours_us", "eager_us", "library_us")]
+        rate = row["gb_per_s"]
+        share = ["-", "-"] if rate is None else [f"{rate:.0f}", f"{rate / ceiling:.0%}"]
+        error = "-" if row["error"] is None else f"{row['error']:.1e}"
+        table.add_row(row["name"], *times, f"{row['bytes'] / 1e6:.0f}", *share, error)
+    console.print(table)
+
+
+def main(options: Options) -> None:
+    began = time.perf_counter()
+    torch.manual_seed(0)
+    torch.backends.cudnn.benchmark = True
+    saved = json.loads(options.out.read_text()) if options.start and options.out else {}
+    ceiling = saved.get("copy_gb_per_s") or copy_gb_per_s()
+    results: list[dict[str, Any]] = saved.get("rows", [])
+    rows = [row for row in all_rows(options.sweep) if options.only in row.name]
+    for number, row in enumerate(rows[options.start :], start=options.start):
+        left_s = options.budget_s - (time.perf_counter() - began)
+        if left_s < 0:
+            console.print(f"stopped before '{row.name}': {options.budget_s:.0f} s are over")
+            break
+        lost = False
+        try:
+            results.append(measure(row))
+            print(json.dumps(results[-1]), flush=True)  # what a killed run leaves behind
+        except Exception as error:  # one row must not cost the others their device time
+            print(f"{row.name} FAILED\n" + "".join(traceback.format_exc().splitlines(keepends=True)[-12:]), flush=True)
+            results.append({"name": row.name, "failed": f"{type(error).__name__}: {error}"[:500]})
+            lost = "CUDA error" in str(error)
+        if options.out is not None:
+            found = {"device": "unknown" if lost else torch.cuda.get_device_name(), "copy_gb_per_s": ceiling}
+            options.out.write_text(json.dumps({**found, "rows": results}, indent=1))
+        if lost:
+            show(results, ceiling)
+            again = [f"--start={number + 1}", f"--budget-s={left_s}", f"--only={options.only}"]
+            again += ["--sweep"] * options.sweep + ([f"--out={options.out}"] if options.out else [])
+            os.execv(sys.executable, [sys.executable, __file__, *again])  # noqa: S606 - this very script
+        torch.cuda.empty_cache()
+    show(results, ceiling)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))

@@ -1,0 +1,73 @@
+"""Where the time of a training step goes on a GPU: kernels of graph replays, summed by kind.
+
+    python benchmarks/step_profile.py --recipe paper --image-size 224
+"""
+
+import json
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+import tyro
+from torch.profiler import ProfilerActivity, profile
+
+from egorecovery.policy.policy import Policy
+from egorecovery.training import RECIPES
+from egorecovery.training.runtime import start
+from egorecovery.training.speed import training_step
+
+KINDS = (  # first match wins
+    ("our attention", r"attention|attend"),
+    ("our group norm and pooling", r"group|pool|moments"),
+    ("our layer norm", r"layer_norm|_norm_"),
+    ("our augmentation", r"gather|augment"),
+    ("convolution", r"conv|wgrad|dgrad|fprop|implicit|cudnn"),
+    ("matrix product", r"gemm|nvjet|cutlass|cublas|matmul|splitK"),
+    ("optimiser and casts of weights", r"multi_tensor|adam|foreach"),
+    ("sums and means", r"reduce"),
+    ("element by element", r"elementwise|vectorized|gelu|copy|cat|fill"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    recipe: str = "paper"
+    image_size: int = 224
+    steps: int = 5
+    out: Path | None = None
+
+
+def main(arguments: Arguments) -> None:
+    recipe = RECIPES[arguments.recipe]("cube_stack")
+    recipe = replace(recipe, policy=replace(recipe.policy, image_size=arguments.image_size))
+    runtime = start("cuda")
+    policy = Policy(recipe.policy).to(runtime.device, memory_format=torch.channels_last)
+    step, plans = training_step(recipe, policy, runtime)
+    for index in range(4):
+        step.run(plans(index))
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for index in range(arguments.steps):
+            step.run(plans(index))
+        torch.cuda.synchronize()
+    kinds: dict[str, list[float]] = defaultdict(lambda: [0.0, 0])
+    kernels = []
+    for event in seen.key_averages():
+        ms = event.self_device_time_total / 1e3 / arguments.steps
+        kind = next((name for name, pattern in KINDS if re.search(pattern, event.key)), "other")
+        kinds[kind][0] += ms
+        kinds[kind][1] += event.count / arguments.steps
+        kernels.append((ms, event.count / arguments.steps, kind, event.key[:90]))
+    print(f"{arguments.recipe} {arguments.image_size}: {sum(ms for ms, _ in kinds.values()):.2f} ms of kernels per step")
+    for name, (ms, count) in sorted(kinds.items(), key=lambda item: -item[1][0]):
+        print(f"  {ms:7.2f} ms {count:6.0f} x  {name}")
+    for ms, count, kind, key in sorted(kernels, reverse=True)[:28]:
+        print(f"    {ms:6.2f} ms {count:5.0f} x  [{kind}] {key}")
+    if arguments.out:
+        arguments.out.write_text(json.dumps({"kinds": kinds, "kernels": sorted(kernels, reverse=True)}, indent=1))
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments))

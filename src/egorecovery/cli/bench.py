@@ -1,0 +1,66 @@
+"""`egorecovery bench`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Measure how fast a recipe trains and answers on this machine, on made-up data."""
+
+    recipe: Literal["paper", "bench", "demo"] = "demo"
+    image_size: int = 0
+    """Picture side in pixels; 0 for the recipe's own."""
+    device: str = "auto"
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    no_graph: bool = False
+    """Launch every kernel instead of replaying a CUDA graph."""
+    plain: bool = False
+    """Plain PyTorch operations instead of fused kernels."""
+    steps: int = 50
+    json: Path | None = None
+    """Also write the figures here."""
+
+    def run(self) -> int:
+        import json
+        from contextlib import nullcontext
+        from dataclasses import replace
+
+        from rich.table import Table
+
+        from egorecovery.cli.console import console
+        from egorecovery.episodes.durable import write_file
+        from egorecovery.policy.kernels import plain_kernels
+        from egorecovery.training import RECIPES
+        from egorecovery.training.runtime import start
+        from egorecovery.training.speed import measure
+
+        recipe = RECIPES[self.recipe]("cube_stack")
+        if self.image_size:
+            recipe = replace(recipe, policy=replace(recipe.policy, image_size=self.image_size))
+        runtime = start(self.device, self.precision)
+        runtime = replace(runtime, graph=runtime.graph and not self.no_graph)
+        with plain_kernels() if self.plain else nullcontext():
+            speed = measure(recipe, runtime, self.steps)
+        table = Table(title=f"{speed.recipe}, {speed.image_size} x {speed.image_size}, batch {speed.batch}", box=None)
+        table.add_column()
+        table.add_column(justify="right")
+        for words, value in (
+            ("device", f"{speed.device}, {speed.precision}{', CUDA graph' if speed.graph else ''}"),
+            ("parameters", f"{speed.parameters_m:.1f} M"),
+            ("first step (cold)", f"{speed.first_step_s:.1f} s"),
+            ("step", f"{speed.step_ms:.2f} ms"),
+            ("samples per second", f"{speed.samples_per_s:,.0f}"),
+            ("work per step", f"{speed.tflop_per_step:.3f} TFLOP"),
+            ("rate", f"{speed.tflops:.1f} TFLOP/s"),
+            ("matrix-product ceiling", f"{speed.ceiling_tflops:.0f} TFLOP/s" if speed.ceiling_tflops else "-"),
+            ("share of the ceiling", f"{speed.of_ceiling:.0%}" if speed.of_ceiling else "-"),
+            ("memory", f"{speed.memory_gb:.1f} GB" if speed.memory_gb else "-"),
+            *((f"answer, batch {size}", f"{ms:.2f} ms") for size, ms in speed.latency_ms.items()),
+        ):
+            table.add_row(words, value)
+        console.print(table)
+        if self.json:
+            write_file(self.json, (json.dumps(speed.to_json(), indent=1) + "\n").encode())
+        return 0

@@ -1,0 +1,216 @@
+"""`egorecovery evaluate`."""
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from tyro.conf import Positional
+
+from egorecovery.errors import RecipeError
+
+if TYPE_CHECKING:
+    from egorecovery.evaluation import Evaluation, EvaluationProtocol, RolloutRecord, SourceFactory, Subject
+
+HOLD_STILL = "hold_still"
+BATCH_ROWS = {"cpu": 1, "cuda": 16}  # a processor gains little from batches and would pay for the padding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Evaluate a policy in closed loop in the workcell; a run that was broken off goes on where it stopped."""
+
+    checkpoint: Positional[Path]
+    """A training run or one of its checkpoints, or 'hold_still' for the policy that does nothing."""
+    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"]
+    regime: Literal["initial", "recovery", "both"] = "both"
+    rollouts: int = 20
+    """Per regime."""
+    starts_seed: str = "comparison"
+    """Which starts, by name: 'comparison' for results, 'validation' for anything that is tuned."""
+    protocol: Literal["bench", "paper"] = "bench"
+    """bench: the paper's rules with a time limit per task; paper: 300 s."""
+    replan: int | None = None
+    """Steps of a chunk to execute before the policy looks again; 20, or 1 with --ensemble."""
+    ensemble: bool = False
+    """Average overlapping chunks (ACT)."""
+    gate: Literal["learned", "0", "0.5", "1", "shuffled"] = "learned"
+    """Replace the gate's output."""
+    zero_intent: bool = False
+    """Replace the intent by 0."""
+    plain_room: bool = False
+    """Always the same light, colours and cameras."""
+    clutter: bool = False
+    """Distractors on the table."""
+    workers: int = 0
+    """Processes to use; 0 for all cores."""
+    executor: Literal["local", "ray"] = "local"
+    device: str = "auto"
+    """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
+    batch: int = 0
+    """Rows of every inference; 0 for 16 on a GPU and 1 without."""
+    out: Path = Path("results.jsonl")
+    """Where results are added; those that are there are not run again."""
+    film: Annotated[int, tyro.conf.arg(metavar="N")] = 0
+    """Film the first N rollouts of each regime, beside the results."""
+    json: bool = False
+    """Print JSON instead of tables."""
+
+    def run(self) -> int:
+        import time
+
+        from egorecovery.cli.console import console, progress_bar
+        from egorecovery.evaluation import ResultFile, evaluate
+        from egorecovery.executors import cores
+
+        factory, evaluation = self._plan()
+        there: int | None = None
+        started_s = time.monotonic()
+        with progress_bar(f"{evaluation.subject.policy} {self.task}") as advance:
+
+            def progress(done: int, total: int) -> None:
+                nonlocal there
+                there = done if there is None else there
+                advance(done, total)
+
+            records = evaluate(
+                evaluation,
+                factory,
+                ResultFile(self.out),
+                workers=self.workers or cores(),
+                executor=self.executor,
+                on_progress=progress,
+            )
+        seconds = time.monotonic() - started_s
+        films = self._film(evaluation, factory)
+        if self.json:
+            _print_json(records)
+            return 0
+        _show(records, f"{evaluation.subject.policy} ({self.protocol}, starts '{self.starts_seed}')")
+        made = len(records) - (there or 0)
+        console.print(f"{made} rollouts in {seconds:.0f} s, {there} were there; results: {self.out}", soft_wrap=True)
+        for path in films:
+            console.print(f"film: {path}", soft_wrap=True)
+        return 0
+
+    def _plan(self) -> "tuple[SourceFactory, Evaluation]":
+        from egorecovery.evaluation import REGIMES, Evaluation, Subject
+        from egorecovery.evaluation.baselines import HoldStill
+
+        protocol = self._protocol()
+        if str(self.checkpoint) == HOLD_STILL:
+            factory, subject, device = HoldStill(steps=protocol.replan_steps), Subject(policy=HOLD_STILL), "cpu"
+        else:
+            factory, subject, device = self._trained()
+        evaluation = Evaluation(
+            subject=subject,
+            task=self.task,
+            protocol=protocol,
+            regimes=REGIMES if self.regime == "both" else (self.regime,),
+            batch_rows=self.batch or BATCH_ROWS[device],
+        )
+        return factory, evaluation
+
+    def _trained(self) -> "tuple[SourceFactory, Subject, str]":
+        """The policy of a checkpoint, who it is, and where it computes."""
+        try:
+            from egorecovery.policy.checkpoint import open_checkpoint
+            from egorecovery.policy.device import pick_device
+        except ImportError:
+            raise RecipeError("a trained policy needs torch: pip install 'egorecovery[policy]'") from None
+        from egorecovery.episodes.sealed import file_sha256
+        from egorecovery.evaluation import Subject
+        from egorecovery.evaluation.checkpoint_source import CheckpointFactory
+        from egorecovery.policy.decision import Intervention
+
+        saved = open_checkpoint(self.checkpoint)
+        if saved.recipe["task"] != self.task:
+            raise RecipeError(f"{saved.path} was trained for {saved.recipe['task']}, not for {self.task}")
+        # Ray lends its workers no GPU.
+        device = "cpu" if self.executor == "ray" and self.device == "auto" else str(pick_device(self.device))
+        intervention = Intervention(zero_intent=self.zero_intent, gate=self.gate)
+        factory = CheckpointFactory(checkpoint=saved.path.absolute(), device=device, intervention=intervention)
+        source = factory()
+        subject = Subject(
+            policy=source.name,
+            policy_hash=file_sha256(saved.path / "checkpoint.json"),  # which holds the hash of the weights
+            seed=int(saved.recipe.get("seed", 0)),
+            intervention=asdict(intervention),
+        )
+        return factory if self.executor == "ray" else lambda: source, subject, device.split(":")[0]
+
+    def _protocol(self) -> "EvaluationProtocol":
+        from egorecovery.evaluation import bench_protocol, paper_protocol
+
+        named = paper_protocol() if self.protocol == "paper" else bench_protocol(self.task)
+        return replace(
+            named,
+            rollouts=self.rollouts,
+            starts_seed=self.starts_seed,
+            replan_steps=self.replan if self.replan is not None else 1 if self.ensemble else named.replan_steps,
+            ensemble=self.ensemble,
+            varied_appearance=not self.plain_room,
+            clutter=self.clutter,
+        )
+
+    def _film(self, evaluation: "Evaluation", factory: "SourceFactory") -> list[Path]:
+        if not self.film:
+            return []
+        from egorecovery.evaluation import Inquiry
+        from egorecovery.evaluation.film import film_rollout
+
+        inquiry = Inquiry(factory(), evaluation.batch_rows)
+        jobs = [job for job in evaluation.jobs(inquiry.source) if job.index < self.film]
+        paths = [self.out.parent / f"{self.out.stem}-{self.task}-{job.regime}-{job.index:03d}.mp4" for job in jobs]
+        for job, path in zip(jobs, paths, strict=True):
+            film_rollout(job, inquiry, path)
+        return paths
+
+
+def _show(records: "list[RolloutRecord]", title: str) -> None:
+    from collections import Counter
+
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    from egorecovery.cli.console import console
+    from egorecovery.evaluation import rates
+
+    table = Table(title=title, title_justify="left", box=SIMPLE)
+    for column in ("regime", "mode", "success", "rate, 95% Wilson", "retries", "seconds"):
+        table.add_column(column, justify="left" if column in ("regime", "mode") else "right")
+    for regime in dict.fromkeys(record.regime for record in records):
+        of_regime = [record for record in records if record.regime == regime]
+        modes = rates(of_regime, by=lambda record: record.mode)
+        rows: list[tuple[str, list[RolloutRecord]]] = [("all", of_regime)]
+        if len(modes) > 1:
+            rows += [(mode, [record for record in of_regime if record.mode == mode]) for mode in modes]
+        for mode, chosen in rows:
+            count, interval = str(rates(chosen, by=lambda record: 0)[0]).split("  ")
+            retries = sum(record.retries for record in chosen) / len(chosen)
+            seconds = sum(record.duration_s for record in chosen) / len(chosen)
+            label = regime if mode == "all" else ""
+            table.add_row(label, mode, count, interval, f"{retries:.1f}", f"{seconds:.1f}")
+    console.print(table)
+    reasons = Counter(_kind(record.reason) for record in records if not record.succeeded)
+    for reason, count in reasons.most_common():
+        console.print(f"{count:4d} x {reason}", soft_wrap=True)
+
+
+def _kind(reason: str) -> str:
+    """Measured numbers differ from rollout to rollout; the kind of failure does not."""
+    import re
+
+    return re.sub(r"\d+(\.\d+)?", "N", reason)
+
+
+def _print_json(records: "list[RolloutRecord]") -> None:
+    from egorecovery.cli.console import print_json
+    from egorecovery.evaluation import rates
+
+    def summary(by: Any) -> dict[str, Any]:
+        found = rates(records, by=by)
+        return {name: {**asdict(rate), "rate": rate.value, **asdict(rate.wilson)} for name, rate in found.items()}
+
+    by_mode = summary(lambda record: f"{record.regime}/{record.mode}")
+    print_json({"regimes": summary(lambda record: record.regime), "modes": by_mode})

@@ -1,0 +1,48 @@
+"""Closed-loop evaluation in the workcell: the protocol, rollouts on all cores, results that survive, statistics."""
+
+from egorecovery.evaluation.closed_loop import Evaluation, evaluate
+from egorecovery.evaluation.inquiry import Inquiry, PolicyCrashed, SourceFactory
+from egorecovery.evaluation.pool import RolloutPool
+from egorecovery.evaluation.protocol import (
+    COMPARISON,
+    REGIMES,
+    VALIDATION,
+    EvaluationProtocol,
+    Regime,
+    bench_protocol,
+    paper_protocol,
+    starts,
+)
+from egorecovery.evaluation.results import ResultFile, ResultsError, RolloutRecord, Subject, load, merge
+from egorecovery.evaluation.statistics import Comparison, Rate, SeedSummary, compare, over_seeds, rate, rates, wilson
+
+__all__ = [
+    "COMPARISON",
+    "REGIMES",
+    "VALIDATION",
+    "Comparison",
+    "Evaluation",
+    "EvaluationProtocol",
+    "Inquiry",
+    "PolicyCrashed",
+    "Rate",
+    "Regime",
+    "ResultFile",
+    "ResultsError",
+    "RolloutPool",
+    "RolloutRecord",
+    "SeedSummary",
+    "SourceFactory",
+    "Subject",
+    "bench_protocol",
+    "compare",
+    "evaluate",
+    "load",
+    "merge",
+    "over_seeds",
+    "paper_protocol",
+    "rate",
+    "rates",
+    "starts",
+    "wilson",
+]

@@ -1,0 +1,58 @@
+"""Trained policies for the evaluator. Importing this needs no torch, calling it does."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jaxtyping import Float32, UInt8
+from numpy import ndarray
+
+from egorecovery.episodes import Camera
+from egorecovery.policy.decision import ActionSource, Decision, Intervention
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointFactory:
+    """Builds a policy, here or in a Ray worker; equal by value, so that a worker builds it once."""
+
+    checkpoint: Path
+    device: str = "cpu"
+    intervention: Intervention = field(default_factory=Intervention)
+
+    def __call__(self) -> ActionSource:
+        from egorecovery.policy.inference import load_action_source
+
+        source = load_action_source(self.checkpoint, self.device, self.intervention)
+        return OneThread(source) if self.device == "cpu" else source
+
+
+class OneThread:
+    """A policy that computes on one core.
+
+    Beside busy workers, torch's threads wait for each other: 400 ms instead of 7 ms for a small policy on two shared
+    cores. And the last bits must not depend on how many cores there are.
+    """
+
+    def __init__(self, source: ActionSource) -> None:
+        self._source = source
+
+    @property
+    def name(self) -> str:
+        return self._source.name
+
+    @property
+    def cameras(self) -> tuple[Camera, ...]:
+        return self._source.cameras
+
+    @property
+    def image_size(self) -> int:
+        return self._source.image_size
+
+    def decide(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> Decision:  # noqa: N803 - the contract's names
+        import torch
+
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return self._source.decide(images_BVHW3, state_BA)
+        finally:
+            torch.set_num_threads(threads)  # whoever trains in this process wants them back

@@ -1,0 +1,106 @@
+"""The rules of a comparison: which starts, how long, and how a policy's chunks are executed."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from egorecovery.episodes import RATE_HZ
+from egorecovery.errors import RecipeError
+from egorecovery.randomness import generator_for
+from egorecovery.workcell.appearance import PLAIN
+from egorecovery.workcell.rules import Protocol
+from egorecovery.workcell.scene import TaskScene
+from egorecovery.workcell.staging import dressed
+from egorecovery.workcell.starts import Start
+from egorecovery.workcell.tasks import scene_named
+
+Regime = Literal["initial", "recovery"]
+REGIMES: tuple[Regime, ...] = get_args(Regime)
+
+COMPARISON = "comparison"  # the starts on which methods are compared ...
+VALIDATION = "validation"  # ... and those on which anything may be tuned
+
+# `bench`: about four times what a demonstration takes, stability window included. A policy that has not succeeded by
+# then practically never does, and 300 s of a policy that hangs cost most of an evaluation's time.
+BENCH_TIME_LIMIT_S: Mapping[str, float] = {
+    "cup_brush": 30.0,
+    "table_sweep": 45.0,
+    "round_disk": 30.0,
+    "cube_stack": 30.0,
+}
+OWN_TASK_TIME_LIMIT_S = 60.0  # for tasks that `bench` does not name
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationProtocol:
+    """Appendix, closed-loop evaluation protocol. Everything here but `rollouts` is part of a result's identity."""
+
+    name: str = "paper"
+    rollouts: int = 20  # per regime; start k is the same start however many are asked for
+    starts_seed: str = COMPARISON  # by name, so that training data cannot have used it by accident
+    time_limit_s: float = 300.0
+    stable_s: float = 3.0  # the goal must hold this long
+    replan_steps: int = 20  # of a chunk are executed before the policy looks again; 20 of 60 was best in the pilot
+    ensemble: bool = False  # average all chunks that speak of the same step, instead of executing the newest
+    ensemble_decay: float = 0.01  # ACT's m: weights exp(-m age rank), the oldest chunk first
+    varied_appearance: bool = True  # light, colours and cameras differ from start to start
+    clutter: bool = False  # distractors on the table, for tests outside the training distribution
+
+    def __post_init__(self) -> None:
+        if self.rollouts < 1 or self.replan_steps < 1:
+            raise RecipeError(f"rollouts and replan_steps must be at least 1, got {self.rollouts}, {self.replan_steps}")
+        if not self.starts_seed:
+            raise RecipeError("starts_seed must be a name, such as 'comparison' or 'validation'")
+        if not self.ensemble_decay >= 0:
+            raise RecipeError(f"ensemble_decay must not be negative, got {self.ensemble_decay}")
+        self.judging()
+
+    def judging(self) -> Protocol:
+        """What ends a rollout in the workcell."""
+        return Protocol(time_limit_s=self.time_limit_s, stable_s=self.stable_s)
+
+    def identity(self) -> dict[str, Any]:
+        """What must be equal for two results to be comparable, or for one to replace the other."""
+        return {name: value for name, value in asdict(self).items() if name != "rollouts"}
+
+    @property
+    def longest_steps(self) -> int:
+        return round(self.time_limit_s * RATE_HZ) + 1
+
+
+def paper_protocol() -> EvaluationProtocol:
+    """20 starts per regime, five minutes each."""
+    return EvaluationProtocol()
+
+
+def bench_protocol(task: str) -> EvaluationProtocol:
+    """The paper's rules with a time limit that fits the task."""
+    return EvaluationProtocol(name="bench", time_limit_s=BENCH_TIME_LIMIT_S.get(task, OWN_TASK_TIME_LIMIT_S))
+
+
+def starts(protocol: EvaluationProtocol, task: str, regime: Regime) -> list[Start]:
+    """The starts of a comparison, the same for every method."""
+    scene = scene_named(task)
+    return [draw_start(protocol, scene, regime, index) for index in range(protocol.rollouts)]
+
+
+def draw_start(protocol: EvaluationProtocol, scene: TaskScene, regime: Regime, index: int, redraw: int = 0) -> Start:
+    """Start number `index`. Where it cannot be staged the next `redraw` takes its place, in the same failure mode."""
+    where: dict[str, str | int] = {"task": scene.task.name, "regime": regime, "index": index}
+    purpose = f"evaluation start: {protocol.starts_seed}"  # no collection draws from a purpose of this name
+    rng = generator_for(seed=0, purpose=purpose, redraw=redraw, **where)
+    if regime == "initial":
+        start = scene.draw_initial(rng)
+    else:
+        names, weights = list(scene.modes), np.array(list(scene.modes.values()))
+        # The mode has a generator of its own: redrawing must not thin out a mode that is hard to stage.
+        mode = str(generator_for(seed=0, purpose=f"{purpose}, mode", **where).choice(names, p=weights / weights.sum()))
+        start = scene.draw_failure(rng, mode)
+    dressed_start = dressed(start, rng)
+    return dressed_start if protocol.varied_appearance else _plain(dressed_start)
+
+
+def _plain(start: Start) -> Start:
+    return Start.of({**start.record(), "appearance": PLAIN})

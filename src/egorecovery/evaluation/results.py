@@ -1,0 +1,183 @@
+"""What an evaluation leaves behind: one sealed JSON line per rollout, appended as it ends.
+
+An append that returned survives a kill. Files from several machines are merged by `merge`, by concatenation or by
+reading them together: a line that is there twice counts once, two that contradict each other are an error.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from egorecovery.episodes.journal import Journal
+from egorecovery.episodes.sealed import digest
+from egorecovery.errors import EgoRecoveryError
+from egorecovery.evaluation.protocol import EvaluationProtocol, Regime
+from egorecovery.evaluation.rollout import Ending, Result
+from egorecovery.workcell.starts import Start
+
+SCHEMA = 1
+GATE_DECIMALS = 3
+
+
+class ResultsError(EgoRecoveryError):
+    """Results that cannot be read, or that contradict each other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """Whose rollouts these are."""
+
+    policy: str
+    policy_hash: str = ""  # of the weights; empty for scripted ones
+    cell: str = ""  # of an experiment, such as "main/cube_stack/egorecovery"
+    seed: int = 0  # of the training
+    intervention: Mapping[str, str | bool] = field(default_factory=dict)  # how gate and intent were used
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutRecord:
+    """One line of a result file."""
+
+    subject: Subject
+    task: str
+    regime: Regime
+    index: int  # of the start
+    start: Mapping[str, Any]
+    protocol: Mapping[str, Any]
+    outcome: Result
+    reason: str
+    duration_s: float
+    retries: int  # see rollout.Attempts
+    decisions: int
+    gate_trace: tuple[float, ...] = ()  # one per decision; empty for policies without a gate
+    batch_rows: int = 1  # of every inference
+
+    @classmethod
+    def of_ending(
+        cls,
+        ending: Ending,
+        *,
+        start: Start,
+        subject: Subject,
+        task: str,
+        regime: Regime,
+        index: int,
+        protocol: EvaluationProtocol,
+        batch_rows: int,
+    ) -> "RolloutRecord":
+        return cls(
+            subject=subject,
+            task=task,
+            regime=regime,
+            index=index,
+            start=start.record(),
+            protocol=protocol.identity(),
+            outcome=ending.result,
+            reason=ending.reason,
+            duration_s=round(ending.duration_s, 3),
+            retries=ending.retries,
+            decisions=ending.decisions,
+            gate_trace=tuple(round(gate, GATE_DECIMALS) for gate in ending.gates if gate is not None),
+            batch_rows=batch_rows,
+        )
+
+    @property
+    def succeeded(self) -> bool:
+        return self.outcome == "success"
+
+    @property
+    def mode(self) -> str:
+        return str(self.start["mode"])
+
+    @property
+    def key(self) -> str:
+        """The same for the same rollout, whoever ran it and how it went."""
+        return rollout_key(self.subject, self.task, self.regime, self.index, self.protocol)
+
+    @property
+    def start_key(self) -> tuple[str, str, str, int]:
+        """What two methods must share to be compared."""
+        return (str(self.protocol["starts_seed"]), self.task, self.regime, self.index)
+
+    def record(self) -> dict[str, Any]:
+        return {**asdict(self), "schema": SCHEMA, "mode": self.mode, "gate_trace": list(self.gate_trace)}
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any], where: str = "a result") -> "RolloutRecord":
+        fields = dict(record)
+        schema = fields.pop("schema", None)
+        if schema != SCHEMA:
+            raise ResultsError(f"{where} has schema {schema}, this version reads {SCHEMA}; evaluate again")
+        fields.pop("mode")
+        try:
+            subject = Subject(**fields.pop("subject"))
+            return cls(**{**fields, "subject": subject, "gate_trace": tuple(fields["gate_trace"])})
+        except (TypeError, KeyError) as error:
+            raise ResultsError(f"{where} is not a rollout: {error}") from error
+
+
+def rollout_key(subject: Subject, task: str, regime: Regime, index: int, protocol_identity: Mapping[str, Any]) -> str:
+    return digest(
+        {
+            "subject": asdict(subject),
+            "task": task,
+            "regime": regime,
+            "index": index,
+            "protocol": dict(protocol_identity),
+        }
+    )
+
+
+class ResultFile:
+    """Results at rest."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._journal = Journal(path)
+
+    def append(self, record: RolloutRecord) -> None:
+        self.append_all([record])
+
+    def append_all(self, records: Sequence[RolloutRecord]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._journal.append_all([record.record() for record in records])
+
+    def records(self) -> list[RolloutRecord]:
+        """Each rollout once, in the order of the file."""
+        lines = enumerate(self._journal.records(), start=1)
+        return unique(RolloutRecord.of(line, f"{self.path} line {number}") for number, line in lines)
+
+
+def unique(records: Iterable[RolloutRecord]) -> list[RolloutRecord]:
+    """Drops repetitions; refuses contradictions."""
+    found: dict[str, RolloutRecord] = {}
+    for record in records:
+        known = found.setdefault(record.key, record)
+        if known != record:
+            raise ResultsError(
+                f"{record.task} {record.regime} start {record.index} of {record.subject.policy!r} is on record twice, "
+                f"as {known.outcome} after {known.duration_s} s and as {record.outcome} after {record.duration_s} s; "
+                "machines differ in the last bits: keep the lines of one of them"
+            )
+    return list(found.values())
+
+
+def load(paths: Iterable[Path]) -> list[RolloutRecord]:
+    """All rollouts of several files."""
+    records: list[RolloutRecord] = []
+    for path in paths:
+        if not path.exists():
+            raise ResultsError(f"{path}: there is no such result file")
+        records += ResultFile(path).records()
+    return unique(records)
+
+
+def merge(paths: Sequence[Path], into: Path) -> int:
+    """Adds to `into` what it lacks; returns how many rollouts that were."""
+    target = ResultFile(into)
+    there = target.records()
+    fresh = unique([*there, *load(paths)])[len(there) :]
+    if fresh:
+        target.append_all(fresh)
+    return len(fresh)

@@ -1,0 +1,167 @@
+"""One rollout: staged, executed step by step, judged. It asks for actions and does not know who answers."""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from egorecovery.episodes import RATE_HZ, Camera, Side
+from egorecovery.errors import EgoRecoveryError
+from egorecovery.evaluation.chunks import ChunkExecution
+from egorecovery.evaluation.inquiry import Answer, Question, Refused
+from egorecovery.evaluation.protocol import EvaluationProtocol, Regime, draw_start
+from egorecovery.workcell.arm import ARM_JOINTS
+from egorecovery.workcell.starts import Start
+from egorecovery.workcell.tasks import scene_named
+from egorecovery.workcell.teleoperator import OutOfReach
+from egorecovery.workcell.workcell import StagingFailed, Workcell
+
+MOST_REDRAWS = 20  # of one start, before the task is to blame
+CLOSED_01, OPEN_01 = 0.3, 0.5  # of a gripper's target; between them it counts as what it was
+
+Result = Literal["success", "failure", "error"]
+Reply = Answer | Refused
+OnFrame = Callable[[Workcell, Answer], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutJob:
+    """All that a worker must know to run one rollout."""
+
+    task: str
+    regime: Regime
+    index: int  # of the start
+    protocol: EvaluationProtocol
+    cameras: tuple[Camera, ...]
+    image_size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a rollout went."""
+
+    result: Result
+    reason: str
+    start: Start | None  # None where it could not even be staged
+    steps: int = 0
+    retries: int = 0
+    gates: tuple[float | None, ...] = ()  # one per decision; None for policies without a gate
+    decisions: int = 0
+
+    @property
+    def duration_s(self) -> float:
+        return self.steps / RATE_HZ
+
+
+def attempt(job: RolloutJob, ask: Callable[[Question], Reply], on_frame: OnFrame | None = None) -> Ending:
+    """Runs a job to its end. What breaks in the simulator is an error on record; a policy that raises is not."""
+    reply: Reply | None = None
+    try:
+        rolling = roll(job, _cell(job.task, job.image_size, job.protocol.clutter), on_frame)
+    except Exception as error:
+        return _broken(error)
+    while True:
+        try:
+            question = next(rolling) if reply is None else rolling.send(reply)
+        except StopIteration as ended:
+            return ended.value
+        except Exception as error:
+            return _broken(error)
+        reply = ask(question)  # outside: what goes wrong here is not the simulator's
+
+
+def _broken(error: Exception) -> Ending:
+    return Ending(result="error", reason=f"{type(error).__name__}: {error}", start=None)
+
+
+def roll(job: RolloutJob, cell: Workcell, on_frame: OnFrame | None = None) -> Generator[Question, Reply, Ending]:
+    """Yields questions, is sent answers, returns the ending. Renders only when it asks."""
+    cell.protocol = job.protocol.judging()
+    start = stage(job, cell)
+    execution, hands = ChunkExecution(job.protocol), Attempts(cell)
+    gates: list[float | None] = []
+    answer: Answer | None = None
+    while True:
+        if execution.wants_chunk:
+            reply = yield look(job, cell)
+            if isinstance(reply, Refused):
+                return Ending(
+                    result="failure",
+                    reason=reply.reason,
+                    start=start,
+                    steps=execution.step,
+                    retries=hands.retries,
+                    gates=tuple(gates),
+                    decisions=len(gates) + 1,
+                )
+            answer = reply
+            gates.append(answer.gate)
+            execution.add(answer.actions)
+        if on_frame is not None and answer is not None:
+            on_frame(cell, answer)
+        action = execution.next_action()
+        hands.watch(action)
+        outcome = cell.step(action)
+        if outcome is not None:
+            return Ending(
+                result="success" if outcome.succeeded else "failure",
+                reason=outcome.reason,
+                start=start,
+                steps=outcome.frame,
+                retries=hands.retries,
+                gates=tuple(gates),
+                decisions=len(gates),
+            )
+
+
+def stage(job: RolloutJob, cell: Workcell) -> Start:
+    """Brings the job's start about. Which redraw it takes depends on the start alone, so all methods get the same."""
+    for redraw in range(MOST_REDRAWS):
+        start = draw_start(job.protocol, cell.scene, job.regime, job.index, redraw)
+        try:
+            cell.reset(start)
+        except (StagingFailed, OutOfReach):
+            continue
+        return start
+    raise EgoRecoveryError(f"{job.task} {job.regime} start {job.index} could not be staged in {MOST_REDRAWS} draws")
+
+
+def look(job: RolloutJob, cell: Workcell) -> Question:
+    images = [cell.cameras.render(cell.robot.data, camera) for camera in job.cameras]
+    return Question(np.stack(images), cell.robot.proprioception().astype(np.float32))
+
+
+class Attempts:
+    """Counts how often the active hands begin again.
+
+    An attempt begins when an active gripper is told to close; a hand that starts out closed is in its first attempt
+    already. Retries are the attempts after the first, of the hand that made most. New tries with the tool kept in
+    the hand (a second insertion, another sweep) do not show in the gripper and are not counted.
+    """
+
+    def __init__(self, cell: Workcell) -> None:
+        self._grippers = [_gripper(side) for side in cell.scene.task.active]
+        self._closed = cell.robot.target()[self._grippers] < OPEN_01
+        self._begun = self._closed.astype(int)
+
+    def watch(self, action: np.ndarray) -> None:
+        opening_01 = action[self._grippers]
+        closing = ~self._closed & (opening_01 < CLOSED_01)
+        self._begun += closing
+        self._closed = (self._closed | closing) & (opening_01 < OPEN_01)
+
+    @property
+    def retries(self) -> int:
+        return max(0, int(self._begun.max()) - 1)
+
+
+def _gripper(side: Side) -> int:
+    return side.effector * (ARM_JOINTS + 1) + ARM_JOINTS
+
+
+@lru_cache(maxsize=1)
+def _cell(task: str, image_size: int, clutter: bool) -> Workcell:
+    """Compiling a scene takes a while: once per process and task."""
+    return Workcell(scene_named(task), image_size=image_size, clutter=clutter)

@@ -1,0 +1,180 @@
+"""What the counts say: rates with Wilson intervals, comparisons on the same starts, several seeds."""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray
+from numpy.random import Generator
+
+from egorecovery.errors import EgoRecoveryError
+from egorecovery.evaluation.results import RolloutRecord
+
+RESAMPLES = 10_000
+CONFIDENCE = 0.95
+Group = TypeVar("Group", bound=Hashable)
+
+
+class NotComparable(EgoRecoveryError):
+    """Results that do not share their starts."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A success rate; errors count as rollouts that did not succeed."""
+
+    successes: int
+    rollouts: int
+
+    @property
+    def value(self) -> float:
+        return self.successes / self.rollouts
+
+    @property
+    def wilson(self) -> Interval:
+        """95% (paper, evaluation protocol: computed from pooled counts)."""
+        return wilson(self.successes, self.rollouts)
+
+    def __str__(self) -> str:
+        low, high = 100 * self.wilson.low, 100 * self.wilson.high
+        return f"{self.successes}/{self.rollouts}  {100 * self.value:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def wilson(successes: int, rollouts: int) -> Interval:
+    from scipy.stats import binomtest  # here, since it takes a second and every worker imports this package
+
+    found = binomtest(successes, rollouts).proportion_ci(confidence_level=CONFIDENCE, method="wilson")
+    return Interval(float(found.low), float(found.high))
+
+
+def rate(records: Sequence[RolloutRecord]) -> Rate:
+    return Rate(sum(record.succeeded for record in records), len(records))
+
+
+def rates(records: Iterable[RolloutRecord], by: Callable[[RolloutRecord], Group]) -> dict[Group, Rate]:
+    """A rate per group, such as `by=lambda record: (record.task, record.regime)` or `record.mode`; sorted."""
+    groups: dict[Group, list[RolloutRecord]] = {}
+    for record in records:
+        groups.setdefault(by(record), []).append(record)
+    return {group: rate(groups[group]) for group in sorted(groups, key=str)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedSummary:
+    """One method, trained several times, on the same starts."""
+
+    pooled: Rate  # its Wilson interval takes all rollouts for independent
+    per_seed: dict[int, Rate]
+    interval: Interval  # of the mean rate, resampling starts: rollouts of one start are not independent
+
+    @property
+    def seed_spread(self) -> float:
+        """Standard deviation of the rate from training to training; 0 with one seed."""
+        values = [seed_rate.value for seed_rate in self.per_seed.values()]
+        return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+def over_seeds(records: Sequence[RolloutRecord], rng: Generator) -> SeedSummary:
+    per_start = _per_start(records)
+    return SeedSummary(
+        pooled=rate(records),
+        per_seed=rates(records, by=lambda record: record.subject.seed),
+        interval=bootstrap_mean(np.array([np.mean(values) for values in per_start.values()]), rng),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Two methods on the same starts."""
+
+    starts: int
+    first: Rate
+    second: Rate
+    only_first: int  # rollouts, paired by start and order of seed, that only this method solved
+    only_second: int
+    difference: float  # of the rates, second minus first
+    interval: Interval  # paired bootstrap over starts
+    p_value: float  # two-sided: exact McNemar with one seed each, sign flips of starts with several
+
+
+def compare(first: Sequence[RolloutRecord], second: Sequence[RolloutRecord], rng: Generator) -> Comparison:
+    """Refuses results that were not drawn from the same starts."""
+    _check_same_starts(first, second)
+    ours, theirs = _per_start(first), _per_start(second)
+    change = np.array([np.mean(theirs[start]) - np.mean(ours[start]) for start in ours])
+    pairs = np.array([pair for start in ours for pair in zip(ours[start], theirs[start], strict=False)])
+    only_first, only_second = (int((pairs[:, column] & ~pairs[:, 1 - column]).sum()) for column in (0, 1))
+    single = all(len(values) == 1 for values in [*ours.values(), *theirs.values()])
+    return Comparison(
+        starts=len(ours),
+        first=rate(first),
+        second=rate(second),
+        only_first=only_first,
+        only_second=only_second,
+        difference=float(change.mean()),
+        interval=bootstrap_mean(change, rng),
+        p_value=mcnemar(only_first, only_second) if single else sign_flip(change, rng),
+    )
+
+
+def mcnemar(only_first: int, only_second: int) -> float:
+    """Exact: where the methods disagree, each is right as often if they are equally good."""
+    from scipy.stats import binomtest
+
+    disagreements = only_first + only_second
+    return float(binomtest(only_first, disagreements).pvalue) if disagreements else 1.0
+
+
+def sign_flip(change: Float[ndarray, " S"], rng: Generator) -> float:
+    """Permutation test of a zero mean: swapping the two methods at a start flips the sign of its difference."""
+    signs = rng.choice([-1.0, 1.0], size=(RESAMPLES, len(change)))
+    means = np.abs(signs @ change)
+    return float((1 + (means >= abs(change.sum()) - 1e-9).sum()) / (RESAMPLES + 1))
+
+
+def bootstrap_mean(values: Float[ndarray, " S"], rng: Generator) -> Interval:
+    """Percentile interval of a mean, resampling its values."""
+    drawn = rng.integers(len(values), size=(RESAMPLES, len(values)))
+    tail = 100 * (1 - CONFIDENCE) / 2
+    low, high = np.percentile(values[drawn].mean(axis=1), [tail, 100 - tail])
+    return Interval(float(low), float(high))
+
+
+def _per_start(records: Sequence[RolloutRecord]) -> dict[tuple, Bool[ndarray, " seeds"]]:
+    """Outcomes at each start, by seed."""
+    if not records:
+        raise NotComparable("there are no rollouts to summarise")
+    found: dict[tuple, dict[int, bool]] = {}
+    for record in sorted(records, key=lambda record: record.start_key):
+        at_start = found.setdefault(record.start_key, {})
+        if record.subject.seed in at_start:
+            raise NotComparable(
+                f"{record.task} {record.regime} start {record.index} has two rollouts of seed {record.subject.seed}: "
+                "these are results of more than one method or protocol; choose one by its cell, policy or protocol"
+            )
+        at_start[record.subject.seed] = record.succeeded
+    return {start: np.array([seeds[seed] for seed in sorted(seeds)]) for start, seeds in found.items()}
+
+
+def _check_same_starts(first: Sequence[RolloutRecord], second: Sequence[RolloutRecord]) -> None:
+    ours, theirs = ({record.start_key: record.start for record in records} for records in (first, second))
+    if ours.keys() != theirs.keys():
+        raise NotComparable(
+            f"the methods share {len(ours.keys() & theirs.keys())} starts, one has {len(ours)} and the other "
+            f"{len(theirs)}: finish both evaluations, with the same --starts-seed and --rollouts"
+        )
+    broken = {record.start_key for record in (*first, *second) if record.outcome == "error"}  # may not know its start
+    for key in ours.keys() - broken:
+        if ours[key] != theirs[key]:
+            raise NotComparable(
+                f"start {key} is not the same scene for both methods: they were evaluated with different versions of "
+                "the workcell; evaluate one of them again"
+            )

@@ -1,0 +1,174 @@
+"""Checkpoints: safetensors and one sealed JSON, written whole or not at all. Nothing in them can run code.
+
+    checkpoints/step_00002000/policy.safetensors     weights to use (the average, where one is kept)
+                              training.safetensors   what resuming needs: master weights, optimiser, clipping
+                              checkpoint.json        recipe, statistics, data hashes, SHA-256 of both; written last
+"""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from egorecovery.episodes import Embodiment
+from egorecovery.episodes.durable import explaining_full_disk, sync_directory, sync_file, write_file
+from egorecovery.episodes.sealed import file_sha256, read_sealed, seal
+from egorecovery.errors import CheckpointError, StoreDamaged
+from egorecovery.intent import IntentNormaliser, PoolStatistics
+from egorecovery.policy.config import PolicyConfig
+from egorecovery.policy.config_json import from_json
+from egorecovery.policy.normaliser import Normaliser, Statistics
+
+FORMAT = "egorecovery checkpoint 1"
+FILES = ("policy.safetensors", "training.safetensors")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Checkpoint:
+    """The card of a checkpoint; tensors are read when asked for, after their hashes were checked."""
+
+    path: Path
+    step: int
+    recipe: dict[str, Any]  # as JSON: what reads a policy need not know how it was trained
+    statistics: Statistics
+    data: str  # hash of all training episodes and labels
+    revision: str | None  # of the code
+    gate_sample: list[float]  # gates of held-out robot frames, for the shuffled-gate intervention
+
+    @property
+    def config(self) -> PolicyConfig:
+        return from_json(PolicyConfig, self.recipe["policy"], "recipe.policy")
+
+    def weights(self) -> dict[str, Tensor]:
+        return _tensors(self.path, "policy.safetensors")
+
+    def training_state(self) -> dict[str, Tensor]:
+        return _tensors(self.path, "training.safetensors")
+
+
+def save(
+    folder: Path,
+    *,
+    step: int,
+    recipe: dict[str, Any],
+    statistics: Statistics,
+    data: str,
+    revision: str | None,
+    gate_sample: list[float],
+    weights: dict[str, Tensor],
+    training_state: dict[str, Tensor],
+) -> Path:
+    """Files first, the card last, then one rename: killed at any point, the checkpoint is whole or absent."""
+    final = folder / f"step_{step:08d}"
+    draft = folder / f".draft_step_{step:08d}.{os.getpid()}"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(draft, ignore_errors=True)
+    with explaining_full_disk(final):
+        draft.mkdir()
+        for name, tensors in zip(FILES, (weights, training_state), strict=True):
+            save_file({key: value.detach().cpu().contiguous() for key, value in tensors.items()}, draft / name)
+            sync_file(draft / name)
+        card = {
+            "format": FORMAT,
+            "step": step,
+            "recipe": recipe,
+            "statistics": statistics_to_json(statistics),
+            "data": data,
+            "revision": revision,
+            "gate_sample": gate_sample,
+            "files": {name: file_sha256(draft / name) for name in FILES},
+        }
+        write_file(draft / "checkpoint.json", seal(card))
+        if final.exists():  # a run that went back to an older checkpoint comes here again
+            shutil.rmtree(final)
+        draft.rename(final)
+        sync_directory(folder)
+    return final
+
+
+def open_checkpoint(path: Path) -> Checkpoint:
+    """Reads and checks the card. A run's folder means its latest checkpoint."""
+    if (path / "checkpoints").is_dir():
+        path = latest(path / "checkpoints") or path
+    if not (path / "checkpoint.json").is_file():
+        raise CheckpointError(f"{path}: there is no checkpoint here (no checkpoint.json); give a run or a step folder")
+    try:
+        card = read_sealed(path / "checkpoint.json")
+    except StoreDamaged as error:
+        raise CheckpointError(f"{error}; use an earlier checkpoint") from None
+    if card.get("format") != FORMAT:
+        raise CheckpointError(f"{path}: format is {card.get('format')!r}, this version reads {FORMAT!r}")
+    for name in FILES:
+        if not (path / name).is_file() or file_sha256(path / name) != card["files"].get(name):
+            raise CheckpointError(f"{path / name}: missing or damaged; use an earlier checkpoint")
+    return Checkpoint(
+        path=path,
+        step=card["step"],
+        recipe=card["recipe"],
+        statistics=statistics_from_json(card["statistics"]),
+        data=card["data"],
+        revision=card["revision"],
+        gate_sample=card["gate_sample"],
+    )
+
+
+def latest(folder: Path) -> Path | None:
+    """The checkpoint of the highest step that was committed."""
+    steps = sorted(path for path in folder.glob("step_*") if (path / "checkpoint.json").is_file())
+    return steps[-1] if steps else None
+
+
+def incomplete(folder: Path) -> list[Path]:
+    """What a kill during a save left behind."""
+    return sorted(folder.glob(".draft_step_*")) if folder.exists() else []
+
+
+def statistics_to_json(statistics: Statistics) -> dict[str, Any]:
+    intent = statistics.intent
+    return {
+        "state": {str(who): each.to_json() for who, each in statistics.state.items()},
+        "action": {str(who): each.to_json() for who, each in statistics.action.items()},
+        "intent": intent
+        and {
+            "scale_m": {str(who): scale for who, scale in intent.scale_m.items()},
+            "divisor": intent.normaliser.divisor.tolist(),
+            "windows": {str(who): count for who, count in intent.windows.items()},
+        },
+    }
+
+
+def statistics_from_json(record: dict[str, Any]) -> Statistics:
+    intent = record["intent"]
+    return Statistics(
+        state={Embodiment(who): Normaliser.from_json(each) for who, each in record["state"].items()},
+        action={Embodiment(who): Normaliser.from_json(each) for who, each in record["action"].items()},
+        intent=intent
+        and PoolStatistics(
+            scale_m={Embodiment(who): scale for who, scale in intent["scale_m"].items()},
+            normaliser=IntentNormaliser(np.asarray(intent["divisor"])),
+            windows={Embodiment(who): count for who, count in intent["windows"].items()},
+        ),
+    )
+
+
+def load_into(module: torch.nn.Module, weights: dict[str, Tensor], where: Path) -> None:
+    own = module.state_dict()
+    wrong = [name for name in {**own, **weights} if name not in own or name not in weights]
+    wrong += [name for name in own if name in weights and weights[name].shape != own[name].shape]
+    if wrong:
+        raise CheckpointError(f"{where}: {wrong[0]} does not fit the policy of its recipe")
+    module.load_state_dict(weights)
+
+
+def _tensors(path: Path, name: str) -> dict[str, Tensor]:
+    try:
+        return load_file(path / name)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path / name}: cannot be read: {error}") from error

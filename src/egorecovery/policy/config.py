@@ -1,0 +1,115 @@
+"""Every size and switch of the network, in one place."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from egorecovery.episodes import Camera
+from egorecovery.episodes.vocabulary import STATE_DIM
+from egorecovery.errors import RecipeError
+
+Modulation = Literal["gated", "always_on", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisionConfig:
+    """One residual network per view, shared by both embodiments."""
+
+    pretrained: str | None = None  # a local folder or a hub id of a ResNet to start from; None starts from scratch
+    norm: Literal["group", "frozen_batch"] = "group"  # frozen_batch for pretrained weights
+    block: Literal["basic", "bottleneck"] = "basic"
+    stem_width: int = 64
+    widths: tuple[int, ...] = (64, 128, 256, 512)  # the defaults are ResNet-18
+    depths: tuple[int, ...] = (2, 2, 2, 2)  # basic blocks per stage
+    group_channels: int = 16  # GroupNorm from scratch: statistics do not depend on who else is in the batch
+
+    def __post_init__(self) -> None:
+        if len(self.widths) != len(self.depths) or not self.widths:
+            raise RecipeError(f"vision: one depth per width is wanted, got widths {self.widths}, depths {self.depths}")
+        if self.pretrained and self.norm == "group":
+            raise RecipeError('vision: pretrained weights come with batch norm; set norm to "frozen_batch"')
+        for width in (self.stem_width, *self.widths):
+            if width % self.group_channels:
+                raise RecipeError(f"vision: width {width} is not a multiple of group_channels {self.group_channels}")
+
+    @property
+    def stride(self) -> int:
+        """Pixels per cell: the stem divides by 4, each later stage by 2."""
+        return 4 * 2 ** (len(self.widths) - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectionConfig:
+    """The paper's contribution: intent head, recovery gate and modulation. A policy without it is plain co-training."""
+
+    intent_dim: int = 4  # K coefficients x A active effectors
+    modulation: Modulation = "gated"
+    film_std: float = 0.02  # start of Gamma and B: small, not zero, so that intent is felt from the first step
+    gate_floor: float = 0.0  # the authors' release uses 0.1, and then the gate never closes
+    film_on_human: bool = False  # the release also modulates the human decoder
+
+    def __post_init__(self) -> None:
+        if self.intent_dim < 1:
+            raise RecipeError(f"intent_dim must be positive, got {self.intent_dim}")
+        if not 0 <= self.gate_floor < 1:
+            raise RecipeError(f"gate_floor must lie in 0..1, got {self.gate_floor}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyConfig:
+    """The defaults are the paper's policy."""
+
+    cameras: tuple[Camera, ...] = tuple(Camera)
+    image_size: int = 224
+    vision: VisionConfig = field(default_factory=VisionConfig)
+    width: int = 256  # d
+    heads: int = 8
+    mlp_ratio: int = 4
+    stem_tokens: int = 16  # learned queries per modality
+    action_tokens: int = 64
+    blocks: int = 16
+    drop_path: float = 0.1  # of the last block, linear from 0
+    decoder_layers: int = 8
+    horizon: int = 100  # steps of a chunk, 4 s
+    action_dim: int = STATE_DIM
+    human_decoder: bool = True  # left out when no human data is trained on
+    correction: CorrectionConfig | None = field(default_factory=CorrectionConfig)
+
+    def __post_init__(self) -> None:
+        if self.width % self.heads:
+            raise RecipeError(f"width {self.width} is not a multiple of {self.heads} heads")
+        if self.image_size % self.vision.stride:
+            raise RecipeError(
+                f"image_size {self.image_size} is not a multiple of the vision stride {self.vision.stride}"
+            )
+        if not self.cameras:
+            raise RecipeError("a policy needs at least one camera")
+        if not 0 <= self.drop_path < 1:
+            raise RecipeError(f"drop_path must lie in 0..1, got {self.drop_path}")
+
+    @property
+    def cells(self) -> int:
+        """Vision cells per view."""
+        return (self.image_size // self.vision.stride) ** 2
+
+    @property
+    def drop_path_rates(self) -> tuple[float, ...]:
+        """One per residual branch: attention and MLP of each block."""
+        last = max(self.blocks - 1, 1)
+        return tuple(self.drop_path * block / last for block in range(self.blocks) for _ in ("attention", "mlp"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossWeights:
+    """The paper's weights; the options are choices of the authors' release (docs/paper_map.md)."""
+
+    intent: float = 0.05  # lambda_c
+    gate: float = 0.05  # lambda_g
+    nominal: float = 0.01  # lambda_n
+    imitation_beta: float = 0.05  # smooth-L1 of behaviour cloning, on normalised actions
+    intent_form: Literal["l1", "smooth_l1"] = "l1"  # l1: the norm, summed over dimensions; smooth_l1: their mean
+    nominal_form: Literal["film", "intent"] = "film"  # intent: the release's (p |c|)^2 over all robot frames
+
+    def __post_init__(self) -> None:
+        negative = [name for name in ("intent", "gate", "nominal", "imitation_beta") if getattr(self, name) < 0]
+        if negative:
+            raise RecipeError(f"losses.{negative[0]} must not be negative, got {getattr(self, negative[0])}")

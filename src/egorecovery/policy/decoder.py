@@ -1,0 +1,39 @@
+"""An embodiment's decoder: learned queries, one per step of the chunk, read the trunk's action tokens."""
+
+# B batch, H horizon, N action tokens, D width
+
+from torch import Tensor, nn
+
+from egorecovery.policy.attention import CrossAttention, LearnedTokens, Mlp, Norm, SelfAttention
+from egorecovery.policy.config import PolicyConfig
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, config: PolicyConfig) -> None:
+        super().__init__()
+        self.self_norm = Norm(config.width)
+        self.self_attention = SelfAttention(config.width, config.heads)
+        self.cross_norm = Norm(config.width)
+        self.cross_attention = CrossAttention(config.width, config.heads)
+        self.mlp_norm = Norm(config.width)
+        self.mlp = Mlp(config.width, config.mlp_ratio)
+
+
+class Decoder(nn.Module):
+    """Gives the feature H of Eq. 2; the projection to actions is the caller's, after the modulation."""
+
+    def __init__(self, config: PolicyConfig) -> None:
+        super().__init__()
+        self.queries = LearnedTokens(config.horizon, config.width)
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.final_norm = Norm(config.width)
+
+    def forward(self, tokens_BND: Tensor) -> Tensor:
+        stream_BHD = self.queries(len(tokens_BND)).contiguous()
+        normed_BHD = self.layers[0].self_norm(stream_BHD)
+        for index, layer in enumerate(self.layers):
+            following = self.layers[index + 1].self_norm if index + 1 < len(self.layers) else self.final_norm
+            stream_BHD, normed_BHD = layer.cross_norm.after(stream_BHD, layer.self_attention(normed_BHD))
+            stream_BHD, normed_BHD = layer.mlp_norm.after(stream_BHD, layer.cross_attention(normed_BHD, tokens_BND))
+            stream_BHD, normed_BHD = following.after(stream_BHD, layer.mlp(normed_BHD))
+        return normed_BHD

@@ -1,0 +1,18 @@
+"""Which device to compute on."""
+
+import torch
+
+from egorecovery.errors import RecipeError
+
+
+def pick_device(device: str) -> torch.device:
+    """ "auto" is CUDA where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+    except RuntimeError:
+        raise RecipeError(f"there is no device '{device}'; use cpu, cuda or cuda:0") from None
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise RecipeError("no CUDA device is available here; use --device cpu")
+    return chosen

@@ -1,0 +1,184 @@
+"""A trained policy as something to act with: pictures and joint angles in, a chunk of actions out."""
+
+# B observations, V views, S picture side, H horizon, A action dimensions, C intent dimensions
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float32, UInt8
+from numpy import ndarray
+from torch import Tensor
+
+from egorecovery.episodes import Camera, Embodiment
+from egorecovery.errors import RecipeError
+from egorecovery.policy.checkpoint import load_into, open_checkpoint
+from egorecovery.policy.device import pick_device
+from egorecovery.policy.decision import Decision, Intervention
+from egorecovery.policy.normaliser import Statistics
+from egorecovery.policy.pixels import PIXEL_DEVIATION, PIXEL_MEAN
+from egorecovery.policy.policy import Policy
+
+BATCHES = (1, 4, 16, 64)  # sizes that batches are padded to: libraries choose their algorithms once for each
+
+
+def plain_images(pictures_BVSS3: Tensor, precision: torch.dtype) -> Tensor:
+    """Pictures as the network wants them, without augmentation: (V, B, 3, S, S), channels last."""
+    mean_3 = torch.from_numpy(PIXEL_MEAN).to(pictures_BVSS3.device)
+    deviation_3 = torch.from_numpy(PIXEL_DEVIATION).to(pictures_BVSS3.device)
+    scaled_BVSS3 = (pictures_BVSS3.float() / 255 - mean_3) / deviation_3
+    return scaled_BVSS3.to(precision).transpose(0, 1).contiguous().movedim(-1, 2)
+
+
+class TrainedPolicy:
+    """An `ActionSource`. Answers depend on each observation alone, not on who else is in the batch's padding."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        statistics: Statistics,
+        *,
+        name: str,
+        device: torch.device,
+        intervention: Intervention | None = None,
+        gate_sample: Float32[ndarray, " G"] | None = None,
+        precision: torch.dtype | None = None,
+        graphs: bool | None = None,
+    ) -> None:
+        self.name = name
+        self.config = policy.config
+        self.intervention = intervention or Intervention()
+        if self.config.correction is None and self.intervention != Intervention():
+            raise RecipeError(f"{name} has neither gate nor intent: '{self.intervention.words}' cannot be done to it")
+        self._gate_sample = np.zeros(0, np.float32) if gate_sample is None else gate_sample
+        if self.intervention.gate == "shuffled" and not len(self._gate_sample):
+            raise RecipeError(f"{name} was saved without a sample of its gates: it cannot be run with shuffled ones")
+        self._device = device
+        self._precision = precision or (torch.bfloat16 if device.type == "cuda" else torch.float32)
+        self._policy = policy.to(device, self._precision).eval().requires_grad_(False)
+        self._statistics = statistics
+        self._graphs: dict[int, _Captured] | None = {} if (device.type == "cuda" if graphs is None else graphs) else None
+
+    @property
+    def cameras(self) -> tuple[Camera, ...]:
+        return self.config.cameras
+
+    @property
+    def image_size(self) -> int:
+        return self.config.image_size
+
+    def decide(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> Decision:
+        self._check(images_BVHW3, state_BA)
+        parts = [
+            self._answer(images_BVHW3[first : first + BATCHES[-1]], state_BA[first : first + BATCHES[-1]])
+            for first in range(0, len(state_BA), BATCHES[-1])
+        ]
+        action_BHA, gate_B, intent_BC = (
+            None if values[0] is None else np.concatenate(values) for values in zip(*parts, strict=True)
+        )
+        assert action_BHA is not None
+        return Decision(
+            action_BHA=self._statistics.action[Embodiment.ROBOT].restore(action_BHA), gate_B=gate_B, intent_BC=intent_BC
+        )
+
+    def _check(self, images: ndarray, state: ndarray) -> None:
+        size, views = self.image_size, len(self.cameras)
+        wanted = (len(state), views, size, size, 3)
+        if images.shape != wanted or state.shape != (len(state), self.config.action_dim):
+            raise RecipeError(
+                f"{self.name} wants pictures of shape {wanted} ({', '.join(self.cameras)}) and states of "
+                f"{self.config.action_dim}, got {images.shape} and {state.shape}"
+            )
+
+    def _answer(self, images_BVSS3: ndarray, state_BA: ndarray) -> tuple[ndarray, ndarray | None, ndarray | None]:
+        count = len(state_BA)
+        padded = next(size for size in BATCHES if size >= count)
+        pictures = np.zeros((padded, *images_BVSS3.shape[1:]), np.uint8)
+        states = np.zeros((padded, state_BA.shape[1]), np.float32)
+        gates = np.zeros(padded, np.float32)
+        pictures[:count] = images_BVSS3
+        states[:count] = self._statistics.state[Embodiment.ROBOT].normalise(state_BA)
+        gates[:count] = self._forced_gates(images_BVSS3, state_BA)
+        with torch.inference_mode():
+            inputs = [torch.from_numpy(each) for each in (pictures, states, gates)]
+            action, gate, intent = (
+                None if each is None else each[:count].float().cpu().numpy() for each in self._forward(inputs)
+            )
+        assert action is not None
+        return action, gate, intent
+
+    def _forced_gates(self, images_BVSS3: ndarray, state_BA: ndarray) -> ndarray:
+        """What an intervention puts in the gate's place; not used where the gate is as learned."""
+        use = self.intervention.gate
+        if use == "learned":
+            return np.zeros(len(state_BA), np.float32)
+        if use != "shuffled":
+            return np.full(len(state_BA), float(use), np.float32)
+        # Another moment's gate, chosen by the observation itself: the same whoever else is in the batch.
+        digests = [
+            hashlib.sha256(images.tobytes() + state.tobytes()).digest()
+            for images, state in zip(images_BVSS3, state_BA, strict=True)
+        ]
+        chosen = [int.from_bytes(digest[:8], "little") % len(self._gate_sample) for digest in digests]
+        return self._gate_sample[chosen]
+
+    def _forward(self, inputs: list[Tensor]) -> tuple[Tensor | None, ...]:
+        if self._graphs is None:
+            return self.compute(*(each.to(self._device) for each in inputs))
+        size = len(inputs[0])
+        if size not in self._graphs:
+            self._graphs[size] = _Captured(self, [each.to(self._device) for each in inputs])
+        return self._graphs[size].replay(inputs)
+
+    def compute(self, pictures_BVSS3: Tensor, state_BA: Tensor, forced_gate_B: Tensor) -> tuple[Tensor | None, ...]:
+        """Normalised actions, the gate that was used, intent."""
+        policy, robots = self._policy, len(state_BA)
+        tokens_BND = policy.tokens(plain_images(pictures_BVSS3, self._precision), state_BA.to(self._precision), robots)
+        pooled_BD, intent_BC, gate_logit_B = policy.correction(tokens_BND)
+        gate_B = None if gate_logit_B is None else gate_logit_B.sigmoid()
+        if self.intervention.zero_intent and intent_BC is not None:
+            intent_BC = torch.zeros_like(intent_BC)
+        if self.intervention.gate != "learned":
+            gate_B = forced_gate_B
+        acted = policy.act(tokens_BND, pooled_BD, intent_BC, gate_logit_B, gate_B, robots)
+        return acted.robot_action_RHA, gate_B, intent_BC
+
+
+class _Captured:
+    """One batch size as a CUDA graph."""
+
+    def __init__(self, owner: TrainedPolicy, inputs: list[Tensor]) -> None:
+        self._inputs = [each.clone() for each in inputs]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                owner.compute(*self._inputs)
+        torch.cuda.current_stream().wait_stream(side)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self._answers = owner.compute(*self._inputs)
+
+    def replay(self, inputs: list[Tensor]) -> tuple[Tensor | None, ...]:
+        for own, given in zip(self._inputs, inputs, strict=True):
+            own.copy_(given)
+        self._graph.replay()
+        return self._answers
+
+
+def load_action_source(
+    checkpoint: Path, device: str = "auto", intervention: Intervention | None = None
+) -> TrainedPolicy:
+    """The policy of a run's latest checkpoint, or of one checkpoint, ready to act."""
+    saved = open_checkpoint(checkpoint)
+    policy = Policy(saved.config)
+    load_into(policy, saved.weights(), saved.path)
+    return TrainedPolicy(
+        policy,
+        saved.statistics,
+        name=f"{saved.recipe['name']} {saved.recipe['task']} step {saved.step}",
+        device=pick_device(device),
+        intervention=intervention,
+        gate_sample=np.asarray(saved.gate_sample, np.float32),
+    )

@@ -1,0 +1,22 @@
+"""Fused operations of the policy: one Triton kernel each way on a CUDA device, plain PyTorch elsewhere."""
+
+from egorecovery.policy.kernels.attention import cross_attention, self_attention
+from egorecovery.policy.kernels.augment import CELL_STEM_PADDING, gather_augmented, stem_weight_space_to_depth
+from egorecovery.policy.kernels.dispatch import fused, plain_kernels
+from egorecovery.policy.kernels.group_norm import group_norm_act
+from egorecovery.policy.kernels.group_norm_max_pool import group_norm_relu_max_pool
+from egorecovery.policy.kernels.layer_norm import add_layer_norm, layer_norm
+
+__all__ = [
+    "CELL_STEM_PADDING",
+    "add_layer_norm",
+    "cross_attention",
+    "fused",
+    "gather_augmented",
+    "group_norm_act",
+    "group_norm_relu_max_pool",
+    "layer_norm",
+    "plain_kernels",
+    "self_attention",
+    "stem_weight_space_to_depth",
+]

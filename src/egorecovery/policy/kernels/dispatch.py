@@ -1,0 +1,74 @@
+"""Who computes: a Triton kernel on a CUDA device, or plain PyTorch everywhere else.
+
+Triton is no dependency: a CPU install never imports it, and every operation has a plain path that says in
+PyTorch what the kernel computes. `TRITON_INTERPRET=1` runs the kernels on CPU tensors, slowly, to check them.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+try:
+    import triton  # type: ignore[reportMissingImports]  # absent from a CPU install, on purpose
+    import triton.language as tl  # type: ignore[reportMissingImports]
+except ImportError:
+    triton: Any = None
+    tl: Any = SimpleNamespace(constexpr=int)  # kernels still parse; nothing calls them
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+@dataclass
+class Switch:
+    """Whether kernels may run at all. Mutable and global: a parity test compares both paths of one model."""
+
+    enabled: bool = True
+
+
+fused = Switch()
+
+
+@contextmanager
+def plain_kernels() -> Iterator[None]:
+    """Inside, every operation takes its plain PyTorch path."""
+    before, fused.enabled = fused.enabled, False
+    try:
+        yield
+    finally:
+        fused.enabled = before
+
+
+def runs_fused(*tensors: Tensor | None) -> bool:
+    """Whether a kernel may take these tensors: all on one CUDA device, in a dtype that kernels read."""
+    if not fused.enabled or triton is None:
+        return False
+    present = [tensor for tensor in tensors if tensor is not None]
+    return all(
+        (INTERPRETED or tensor.is_cuda) and tensor.device == present[0].device and tensor.dtype in KERNEL_DTYPES
+        for tensor in present
+    )
+
+
+def jit(kernel: Callable[..., Any]) -> Any:
+    """`triton.jit` where there is Triton. Kernels also wear `no_type_check`, which keeps the tests' hook off them."""
+    return kernel if triton is None else triton.jit(kernel)
+
+
+def power_of_two_from(size: int) -> int:
+    """The smallest power of two that is not below `size`."""
+    return 1 << max(size - 1, 0).bit_length()
+
+
+def is_power_of_two(size: int) -> bool:
+    return size > 0 and size & (size - 1) == 0
+
+
+def ceil_div(size: int, block: int) -> int:
+    return -(-size // block)

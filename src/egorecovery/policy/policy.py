@@ -1,0 +1,137 @@
+"""The whole policy: vision, stems, trunk, two heads, one decoder per embodiment."""
+
+# B batch (robots first, then humans), R robots, V views, N tokens, D width, H horizon, A action dimensions,
+# C intent dimensions, S picture side, P cells
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from egorecovery.policy.attention import CrossAttention, LearnedTokens
+from egorecovery.policy.config import PolicyConfig
+from egorecovery.policy.decoder import Decoder
+from egorecovery.policy.modulation import GatedModulation
+from egorecovery.policy.stems import StateStem, Stem
+from egorecovery.policy.trunk import Trunk
+from egorecovery.policy.vision import ViewEncoder
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prediction:
+    """What the network gives for a batch; actions and intent are normalised."""
+
+    pooled_BD: Tensor  # the feature that both heads read; diagnostics look at it
+    robot_action_RHA: Tensor | None
+    human_action_MHA: Tensor | None
+    intent_BC: Tensor | None
+    gate_logit_B: Tensor | None
+    film_scale_RD: Tensor | None  # Gamma(c) and B(c) on robot rows
+    film_shift_RD: Tensor | None
+
+
+class ActionHead(nn.Module):
+    """A decoder and its projection to actions (W_r of Eq. 2), apart so that the modulation fits between."""
+
+    def __init__(self, config: PolicyConfig) -> None:
+        super().__init__()
+        self.decoder = Decoder(config)
+        self.projection = nn.Linear(config.width, config.action_dim)
+
+
+class Pooling(nn.Module):
+    """One learned query reads the action tokens."""
+
+    def __init__(self, config: PolicyConfig) -> None:
+        super().__init__()
+        self.query = LearnedTokens(1, config.width)
+        self.attention = CrossAttention(config.width, config.heads)
+
+    def forward(self, tokens_BND: Tensor) -> Tensor:
+        return self.attention(self.query(len(tokens_BND)), tokens_BND)[:, 0]
+
+
+class Policy(nn.Module):
+    def __init__(self, config: PolicyConfig) -> None:
+        super().__init__()
+        self.config = config
+        modalities = len(config.cameras) + 1
+        self.views = nn.ModuleList(ViewEncoder(config.vision) for _ in config.cameras)
+        self.cells = nn.ModuleList(nn.Linear(config.vision.widths[-1], config.width) for _ in config.cameras)
+        self.stems = nn.ModuleList(Stem(config, config.cells) for _ in config.cameras)
+        self.robot_state = StateStem(config)
+        self.human_state = StateStem(config) if config.human_decoder else None
+        self.action_tokens = LearnedTokens(config.action_tokens, config.width)
+        self.place_ND = nn.Parameter(torch.randn(modalities * config.stem_tokens, config.width) * 0.02)
+        self.trunk = Trunk(config)
+        self.robot = ActionHead(config)
+        self.human = ActionHead(config) if config.human_decoder else None
+        correction = config.correction
+        self.pooling = Pooling(config) if correction else None
+        self.intent = nn.Linear(config.width, correction.intent_dim) if correction else None
+        self.gate = nn.Linear(config.width, 1) if correction else None
+        modulated = correction is not None and correction.modulation != "none"
+        self.modulation = GatedModulation(correction, config.width) if correction and modulated else None
+
+    def forward(self, images_VB3SS: Tensor, state_BA: Tensor, robots: int, keep_KB: Tensor | None = None) -> Prediction:
+        """The first `robots` rows are robot observations, the others human; `keep_KB` are drop-path factors."""
+        tokens_BND = self.tokens(images_VB3SS, state_BA, robots, keep_KB)
+        pooled_BD, intent_BC, gate_logit_B = self.correction(tokens_BND)
+        gate_B = None if gate_logit_B is None else gate_logit_B.sigmoid()
+        return self.act(tokens_BND, pooled_BD, intent_BC, gate_logit_B, gate_B, robots)
+
+    def tokens(self, images_VB3SS: Tensor, state_BA: Tensor, robots: int, keep_KB: Tensor | None = None) -> Tensor:
+        """The trunk's action tokens: everything shared runs once, on both embodiments together."""
+        seen = [
+            stem(cells(view(pixels_B3SS)))
+            for view, cells, stem, pixels_B3SS in zip(self.views, self.cells, self.stems, images_VB3SS, strict=True)
+        ]
+        felt = [self.robot_state(state_BA[:robots])] if robots else []
+        if robots < len(state_BA):
+            assert self.human_state is not None, "human rows in a policy built without human data"
+            felt.append(self.human_state(state_BA[robots:]))
+        observed_BND = torch.cat([*seen, torch.cat(felt)], dim=1) + self.place_ND
+        stream_BND = torch.cat([self.action_tokens(len(state_BA)), observed_BND], dim=1)
+        return self.trunk(stream_BND, keep_KB)[:, : self.config.action_tokens].contiguous()
+
+    def correction(self, tokens_BND: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The pooled feature, and what the two heads read from it."""
+        if not (self.pooling and self.intent and self.gate):
+            return tokens_BND.mean(dim=1), None, None
+        pooled_BD = self.pooling(tokens_BND)
+        return pooled_BD, self.intent(pooled_BD), self.gate(pooled_BD).squeeze(-1).float()
+
+    def act(
+        self,
+        tokens_BND: Tensor,
+        pooled_BD: Tensor,
+        intent_BC: Tensor | None,
+        gate_logit_B: Tensor | None,
+        gate_B: Tensor | None,
+        robots: int,
+    ) -> Prediction:
+        """Both decoders, given intent and gate: what the heads said, or what an intervention puts in their place."""
+        scale_BD = shift_BD = None
+        if self.modulation:
+            assert intent_BC is not None
+            reach = len(intent_BC) if self.config.correction.film_on_human else robots  # type: ignore[union-attr] - modulation implies it
+            scale_BD, shift_BD = self.modulation.terms(intent_BC[:reach])
+
+        def actions(head: ActionHead, rows: slice, modulated: bool) -> Tensor:
+            feature_BHD = head.decoder(tokens_BND[rows])
+            if modulated and self.modulation:
+                assert scale_BD is not None and shift_BD is not None and gate_B is not None
+                feature_BHD = self.modulation(feature_BHD, scale_BD[rows], shift_BD[rows], gate_B[rows])
+            return head.projection(feature_BHD)
+
+        people = slice(robots, len(tokens_BND))
+        on_human = bool(self.config.correction and self.config.correction.film_on_human)
+        return Prediction(
+            pooled_BD=pooled_BD,
+            robot_action_RHA=actions(self.robot, slice(0, robots), modulated=True) if robots else None,
+            human_action_MHA=actions(self.human, people, on_human) if self.human and robots < len(tokens_BND) else None,
+            intent_BC=intent_BC,
+            gate_logit_B=gate_logit_B,
+            film_scale_RD=None if scale_BD is None else scale_BD[:robots],
+            film_shift_RD=None if shift_BD is None else shift_BD[:robots],
+        )

@@ -1,0 +1,38 @@
+"""The shared trunk: pre-norm transformer blocks over action tokens and observation tokens."""
+
+# B batch, N tokens, D width
+
+from torch import Tensor, nn
+
+from egorecovery.policy.attention import Mlp, Norm, SelfAttention
+from egorecovery.policy.config import PolicyConfig
+
+
+class Block(nn.Module):
+    def __init__(self, config: PolicyConfig) -> None:
+        super().__init__()
+        self.attention_norm = Norm(config.width)
+        self.attention = SelfAttention(config.width, config.heads)
+        self.mlp_norm = Norm(config.width)
+        self.mlp = Mlp(config.width, config.mlp_ratio)
+
+
+class Trunk(nn.Module):
+    def __init__(self, config: PolicyConfig) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.blocks))
+        self.final_norm = Norm(config.width)
+
+    def forward(self, stream_BND: Tensor, keep_RB: Tensor | None) -> Tensor:
+        """`keep_RB`: drop-path factors, one row per residual branch (two a block); None keeps all.
+
+        Each sum of stream and branch is left to the norm that follows it, which saves a pass over memory.
+        """
+        kept = [None] * (2 * len(self.blocks)) if keep_RB is None else list(keep_RB.unbind())
+        normed_BND = self.blocks[0].attention_norm(stream_BND)
+        for index, block in enumerate(self.blocks):
+            following = self.blocks[index + 1].attention_norm if index + 1 < len(self.blocks) else self.final_norm
+            attended_BND = block.attention(normed_BND)
+            stream_BND, normed_BND = block.mlp_norm.after(stream_BND, attended_BND, kept[2 * index])
+            stream_BND, normed_BND = following.after(stream_BND, block.mlp(normed_BND), kept[2 * index + 1])
+        return normed_BND

@@ -1,0 +1,121 @@
+"""A pool as one table: a row per frame, robots first. Pictures are beside it, on the device or in the store."""
+
+# F frames, A dimensions, C intent dimensions
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int64
+from numpy import ndarray
+
+from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Source
+from egorecovery.errors import RecipeError
+from egorecovery.intent import FrameLabels
+from egorecovery.intent.current_labels import labels_of
+from egorecovery.intent.statistics import pool_statistics
+from egorecovery.policy.normaliser import Normaliser, Statistics
+from egorecovery.recovery import AnnotationJournal
+from egorecovery.training.recipe import Recipe
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FrameTable:
+    """Values as training sees them: normalised."""
+
+    samples: list[tuple[EpisodeId, int]]  # episode and frame of each row
+    source_F: Int64[ndarray, " F"]  # index into `tuple(Source)`
+    robot_frames: int
+    state_FA: Float32[ndarray, "F A"]
+    action_FA: Float32[ndarray, "F A"]
+    last_F: Int64[ndarray, " F"]  # row of the last frame of this row's episode
+    intent_FC: Float32[ndarray, "F C"]
+    intent_mask_F: Bool[ndarray, " F"]
+    in_recovery_F: Bool[ndarray, " F"]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @property
+    def human_frames(self) -> int:
+        return len(self) - self.robot_frames
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recorded:
+    """One episode's streams and labels, as they are on disk."""
+
+    episode: EpisodeId
+    source: Source
+    state_TA: Float32[ndarray, "T A"]
+    action_TA: Float32[ndarray, "T A"]
+    labels: FrameLabels
+
+
+def read(store: EpisodeStore, episodes: Sequence[tuple[Source, EpisodeId]], recipe: Recipe) -> list[Recorded]:
+    annotations = AnnotationJournal(store.annotations_path).latest()
+    return [
+        Recorded(
+            episode=episode,
+            source=source,
+            state_TA=np.asarray(store.stream(episode, "state"), np.float32),
+            action_TA=np.asarray(store.stream(episode, "action"), np.float32),
+            labels=labels_of(store, episode, recipe.intent, annotations),
+        )
+        for source, episode in episodes
+    ]
+
+
+def fit(recorded: Sequence[Recorded], recipe: Recipe) -> Statistics:
+    """From the training pool, and nothing else."""
+    state, action = {}, {}
+    for embodiment in Embodiment:
+        of_it = [each for each in recorded if each.source.embodiment is embodiment]
+        if of_it:
+            state[embodiment] = Normaliser.fit(np.concatenate([each.state_TA for each in of_it]), recipe.normalisation)
+            action[embodiment] = Normaliser.fit(
+                np.concatenate([each.action_TA for each in of_it]), recipe.normalisation
+            )
+    recovering = any(each.source.is_recovery for each in recorded)
+    intent = pool_statistics((each.source, each.labels) for each in recorded) if recovering else None
+    if recipe.policy.correction and intent is None:
+        raise RecipeError("corrective intent needs recovery episodes: add robot_recovery or human_recovery to the budget")
+    if recipe.policy.correction and intent and len(intent.normaliser.divisor) != recipe.policy.correction.intent_dim:
+        raise RecipeError(
+            f"policy.correction.intent_dim is {recipe.policy.correction.intent_dim}, but the labels of {recipe.task} have "
+            f"{len(intent.normaliser.divisor)} intent dimensions; set it to that"
+        )
+    return Statistics(state=state, action=action, intent=intent)
+
+
+def table(recorded: Sequence[Recorded], statistics: Statistics, recipe: Recipe) -> FrameTable:
+    ordered = sorted(recorded, key=lambda each: each.source.embodiment is not Embodiment.ROBOT)
+    lengths = [len(each.state_TA) for each in ordered]
+    ends = np.cumsum(lengths)
+    return FrameTable(
+        samples=[(each.episode, frame) for each in ordered for frame in range(len(each.state_TA))],
+        source_F=np.repeat([list(Source).index(each.source) for each in ordered], lengths).astype(np.int64),
+        robot_frames=sum(len(each.state_TA) for each in ordered if each.source.embodiment is Embodiment.ROBOT),
+        state_FA=_joined([statistics.state[each.source.embodiment].normalise(each.state_TA) for each in ordered]),
+        action_FA=_joined([statistics.action[each.source.embodiment].normalise(each.action_TA) for each in ordered]),
+        last_F=np.repeat(ends - 1, lengths).astype(np.int64),
+        intent_FC=_joined([_intent(each, statistics) for each in ordered]),
+        intent_mask_F=np.concatenate([_mask(each.labels, recipe.segment_mask) for each in ordered]),
+        in_recovery_F=np.concatenate([each.labels.in_recovery for each in ordered]),
+    )
+
+
+def _joined(parts: Sequence[ndarray]) -> Float32[ndarray, "F N"]:
+    return np.concatenate(parts).astype(np.float32)
+
+
+def _intent(each: Recorded, statistics: Statistics) -> Float32[ndarray, "T C"]:
+    """Scaled by the embodiment's s_d and normalised; zeros where the pool has no scale (the mask is empty there)."""
+    scaled = statistics.intent and statistics.intent.scale_m.get(each.source.embodiment)
+    if not statistics.intent or not scaled:
+        return np.zeros_like(each.labels.intent_m)
+    return statistics.intent.normaliser.normalise(each.labels.intent_m / scaled).astype(np.float32)
+
+
+def _mask(labels: FrameLabels, segment_mask: bool) -> Bool[ndarray, " T"]:
+    return labels.intent_mask if segment_mask else labels.gt_intent_valid

@@ -1,0 +1,364 @@
+"""A training run from a store to a checkpoint: start or resume, step, log, score, save, stop cleanly."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+
+from egorecovery.episodes import EpisodeStore
+from egorecovery.episodes.durable import write_file
+from egorecovery.episodes.sealed import digest
+from egorecovery.errors import CheckpointError, RecipeError, TrainingStopped
+from egorecovery.intent.label_store import LabelStore
+from egorecovery.policy.checkpoint import Checkpoint, incomplete, latest, load_into, open_checkpoint, save
+from egorecovery.policy.config_json import differences, from_json, to_json
+from egorecovery.policy.normaliser import Statistics
+from egorecovery.policy.policy import Policy
+from egorecovery.training import frame_table
+from egorecovery.training.frame_table import FrameTable
+from egorecovery.training.logs import RunLog, cut_log
+from egorecovery.training.pictures import Pictures, ResidentPictures, StreamedPictures, decode
+from egorecovery.training.plan import StepPlan, plan_step
+from egorecovery.training.pools import Pools, in_order, select
+from egorecovery.training.recipe import Recipe
+from egorecovery.training.runtime import Runtime, seed_initialisation
+from egorecovery.training.scoring import HeldOut, Scores, score, thinned
+from egorecovery.training.step import TrainingStep
+from egorecovery.training.weights import Weights
+
+RESIDENT_SHARE = 0.6  # of free device memory that pictures may take
+SAVED_AND_STOPPED = 75  # exit code after SIGTERM or Ctrl-C: saved, run again with --resume
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How often, in steps."""
+
+    log: int = 50
+    score: int = 500
+    save: int = 2000
+    look: int = 50  # how often the host looks for a loss that was not finite
+
+    def __post_init__(self) -> None:
+        if min(self.log, self.score, self.save, self.look) < 1:
+            raise RecipeError("log, score, save and look intervals must be positive")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """What a watcher is told after each logged step."""
+
+    step: int
+    steps: int
+    samples_per_s: float
+    values: dict[str, float]
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: the run was asked to stop and did
+    """Saved after a signal; `--resume` goes on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    checkpoint: Path
+    scores: dict[str, float]
+
+
+def train(
+    recipe: Recipe,
+    store: EpisodeStore,
+    run: Path,
+    runtime: Runtime,
+    *,
+    resume: bool = False,
+    schedule: Schedule | None = None,
+    stream: bool = False,
+    watch: Callable[[Progress], None] = lambda progress: None,
+    decoding: Callable[[int, int], None] = lambda done, total: None,
+) -> Outcome:
+    """Trains to the recipe's last step. Files appear in `run`: recipe.json, pools.json, log.jsonl, checkpoints/."""
+    schedule = schedule or Schedule()
+    if recipe.batch.robot % runtime.ranks or recipe.batch.human % runtime.ranks:
+        raise RecipeError(f"batch {recipe.batch} cannot be shared equally by {runtime.ranks} processes")
+    pools = select(store, recipe)
+    recorded = frame_table.read(store, pools.episodes, recipe)
+    statistics = frame_table.fit(recorded, recipe)
+    frames = frame_table.table(recorded, statistics, recipe)
+    data = data_hash(store, pools)
+    found = _checkpoint_to_resume(run, recipe, data, resume, runtime)
+    if found:
+        statistics = found.statistics
+
+    seed_initialisation(recipe.seed)
+    master = Policy(recipe.policy)
+    if recipe.policy.vision.pretrained and not found:
+        for view in master.views:
+            view.load_pretrained(recipe.policy.vision.pretrained)
+    master = master.to(runtime.device, memory_format=torch.channels_last)
+    weights = Weights(master, runtime.precision, recipe.optimisation.average_decay)
+    pictures = _pictures(store, frames, recipe, runtime, stream, decoding)
+    step = TrainingStep(recipe, frames, pictures, weights, runtime)
+    if found:
+        _restore(found, weights, step)
+    held_out = _held_out(store, pools, statistics, frames, recipe, runtime) if runtime.first else None
+    job = _Run(recipe, run, runtime, schedule, frames, statistics, data, weights, step, held_out, watch)
+    try:
+        return job.go(found.step if found else 0)
+    finally:
+        pictures.close()
+
+
+class _Run:
+    """The loop itself, with what every part of it needs at hand."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        run: Path,
+        runtime: Runtime,
+        schedule: Schedule,
+        frames: FrameTable,
+        statistics: Statistics,
+        data: str,
+        weights: Weights,
+        step: TrainingStep,
+        held_out: tuple[HeldOut, list[int]] | None,
+        watch: Callable[[Progress], None],
+    ) -> None:
+        self.recipe, self.run, self.runtime, self.schedule = recipe, run, runtime, schedule
+        self.frames, self.statistics, self.data = frames, statistics, data
+        self.weights, self.step, self.held_out, self.watch = weights, step, held_out, watch
+        self.scores = Scores(values={}, robot_gates=[])
+        self.log: RunLog | None = None
+
+    def go(self, done: int) -> Outcome:
+        if self.runtime.first:
+            cut_log(self.run / "log.jsonl", done)
+            self.log = RunLog(self.run)
+        steps = self.recipe.optimisation.steps
+        try:
+            with _signals_noted() as asked_to_stop:
+                checkpoint = self._steps(done, steps, asked_to_stop)
+        finally:
+            if self.log:
+                self.log.close()
+        return Outcome(checkpoint=checkpoint, scores=self.scores.values)
+
+    def _steps(self, done: int, steps: int, asked_to_stop: list[int]) -> Path:
+        checkpoint = self.run / "checkpoints" / f"step_{done:08d}"
+        since, since_s = done, time.monotonic()
+        for index in range(done, steps):
+            self.step.run(self.plan(index))
+            done = index + 1
+            if done % self.schedule.look == 0 or done == steps:
+                self._stop_if_not_finite()
+            if done % self.schedule.log == 0 or done == steps:
+                values = self.step.means()
+                rate = (done - since) * self.recipe.batch.size / (time.monotonic() - since_s)
+                self._log(done, "train", {**values, "learning_rate": self.plan_rate(index), "samples_per_s": rate})
+                self.watch(Progress(step=done, steps=steps, samples_per_s=rate, values=values))
+                since, since_s = done, time.monotonic()
+            if done % self.schedule.score == 0 or done == steps:
+                self._score(done)
+                since, since_s = done, time.monotonic()
+            stopping = self._any_asked(asked_to_stop)
+            if done % self.schedule.save == 0 or done == steps or stopping:
+                self._stop_if_not_finite()
+                checkpoint = self._save(done)
+            if stopping and done < steps:
+                raise Stopped(f"stopped by a signal at step {done}, saved in {checkpoint}; go on with --resume")
+        return checkpoint
+
+    def plan(self, index: int) -> StepPlan:
+        return plan_step(self.recipe, self.frames.robot_frames, self.frames.human_frames, index)
+
+    def plan_rate(self, index: int) -> float:
+        from egorecovery.training.plan import learning_rate
+
+        return learning_rate(self.recipe.optimisation, index)
+
+    def _any_asked(self, asked_to_stop: list[int]) -> bool:
+        """Whether any process was told to stop: all of them must stop at the same step."""
+        if self.runtime.ranks == 1:
+            return bool(asked_to_stop)
+        flag = torch.tensor(float(bool(asked_to_stop)), device=self.runtime.device)
+        torch.distributed.all_reduce(flag)
+        return bool(flag.item())
+
+    def _stop_if_not_finite(self) -> None:
+        bad = self.step.bad_step()
+        if bad is None:
+            return
+        plan = self.plan(bad)
+        samples = [{"episode": self.frames.samples[row][0], "frame": self.frames.samples[row][1]} for row in plan.frame_B]
+        path = self.run / f"not_finite_step_{bad:08d}.json"
+        write_file(path, _json({"step": bad, "samples": samples}))
+        raise TrainingStopped(
+            f"the loss or a gradient of step {bad} is not finite; no update was made with it. The step's samples are in "
+            f"{path}: look at them with 'egorecovery inspect', or lower optimisation.learning_rate, then use --resume"
+        )
+
+    def _score(self, done: int) -> None:
+        if self.held_out is None:
+            return
+        policy = self.weights.working if self.weights.average is None else self.weights.averaged()
+        policy.eval()
+        self.scores = score(policy.to(self.runtime.precision), *self.held_out, self.recipe)
+        self._log(done, "held_out", dict(self.scores.values))
+
+    def _log(self, done: int, kind: str, values: dict[str, Any]) -> None:
+        if self.log:
+            self.log.write(done, kind, values)
+
+    def _save(self, done: int) -> Path:
+        folder = self.run / "checkpoints"
+        if not self.runtime.first:
+            return folder / f"step_{done:08d}"
+        master = self.weights.master.state_dict()
+        state = {f"master.{name}": value for name, value in master.items()} | self.step.state()
+        if self.weights.average is not None:
+            state |= {f"average.{index:04d}": value for index, value in enumerate(self.weights.average)}
+        return save(
+            folder,
+            step=done,
+            recipe=to_json(self.recipe),
+            statistics=self.statistics,
+            data=self.data,
+            revision=revision(),
+            gate_sample=self.scores.robot_gates,
+            weights=self.weights.averaged().state_dict(),
+            training_state=state,
+        )
+
+
+def data_hash(store: EpisodeStore, pools: Pools) -> str:
+    """Changes if and only if a training episode or its labels do."""
+    labels = LabelStore(store.labels_path)
+    cards = {episode: labels.card(episode) for _, episode in pools.episodes}
+    return digest({episode: [store.card(episode).content, card and card["key"]] for episode, card in cards.items()})
+
+
+def revision() -> str | None:
+    """The code's git revision, where it runs from a checkout."""
+    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None
+
+
+def _checkpoint_to_resume(run: Path, recipe: Recipe, data: str, resume: bool, runtime: Runtime) -> Checkpoint | None:
+    folder = run / "checkpoints"
+    there = latest(folder)
+    if there and not resume:
+        raise CheckpointError(f"{run} already has a checkpoint ({there.name}); use --resume, or another --run")
+    if runtime.first:
+        run.mkdir(parents=True, exist_ok=True)
+        write_file(run / "recipe.json", _json(to_json(recipe)))
+    for leftover in incomplete(folder):
+        print(f"{leftover}: an incomplete checkpoint, left by a save that was killed; it is not used")
+    if there is None:
+        return None
+    found = open_checkpoint(there)
+    unlike = differences(from_json(Recipe, found.recipe), recipe)
+    if unlike:
+        raise CheckpointError(f"{there} was trained with another recipe: " + "; ".join(unlike))
+    if found.data != data:
+        raise CheckpointError(f"{there} was trained on other data: episodes or labels of the store have changed since")
+    return found
+
+
+def _restore(found: Checkpoint, weights: Weights, step: TrainingStep) -> None:
+    state = found.training_state()
+    master = {name.removeprefix("master."): value for name, value in state.items() if name.startswith("master.")}
+    load_into(weights.master, master, found.path)
+    with torch.no_grad():
+        for index, value in enumerate(weights.average or []):
+            value.copy_(state[f"average.{index:04d}"])
+    if not weights.shared:
+        weights.working.load_state_dict(weights.master.state_dict())
+    step.load(state)
+
+
+def _pictures(
+    store: EpisodeStore,
+    frames: FrameTable,
+    recipe: Recipe,
+    runtime: Runtime,
+    stream: bool,
+    decoding: Callable[[int, int], None],
+) -> Pictures:
+    config = recipe.policy
+    size = len(frames) * len(config.cameras) * config.image_size**2 * 3
+    if not stream and size <= RESIDENT_SHARE * _free_bytes(runtime.device):
+        held = decode(store, frames.samples, config.cameras, config.image_size, runtime.device, decoding)
+        return ResidentPictures(held)
+
+    def frames_of_step(index: int) -> np.ndarray:
+        plan = plan_step(recipe, frames.robot_frames, frames.human_frames, index)
+        return plan.shard(runtime.rank, runtime.ranks, recipe.batch.robot).frame_B
+
+    return StreamedPictures(store, frames.samples, config.cameras, config.image_size, runtime.device, frames_of_step)
+
+
+def _free_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    with Path("/proc/meminfo").open() as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+
+
+def _held_out(
+    store: EpisodeStore, pools: Pools, statistics: Statistics, training: FrameTable, recipe: Recipe, runtime: Runtime
+) -> tuple[HeldOut, list[int]] | None:
+    """Held-out episodes of the embodiments that are trained on."""
+    episodes = [each for each in in_order(pools.held_out) if each[0].embodiment in statistics.state]
+    if not episodes:
+        return None
+    frames = frame_table.table(frame_table.read(store, episodes, recipe), statistics, recipe)
+    rows = thinned(frames)
+    pictures = decode(
+        store,
+        [frames.samples[row] for row in rows],
+        recipe.policy.cameras,
+        recipe.policy.image_size,
+        runtime.device,
+    )
+    masked = training.intent_FC[training.intent_mask_F]
+    mean = masked.mean(axis=0) if len(masked) else np.zeros(training.intent_FC.shape[1], np.float32)
+    return HeldOut(frames=frames, pictures_FVSS3=pictures, mean_intent_C=mean), rows
+
+
+@contextmanager
+def _signals_noted() -> Iterator[list[int]]:
+    """SIGTERM and Ctrl-C are noted, not obeyed at once: the step ends, the run saves, then it stops."""
+    noted: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+
+    try:
+        before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    except ValueError:  # not the main thread: the caller's signals are its own
+        yield noted
+        return
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _json(record: Any) -> bytes:
+    import json
+
+    return (json.dumps(record, indent=1) + "\n").encode()

@@ -1,0 +1,97 @@
+"""Every method and ablation of the paper: switches of one recipe, never copies."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from egorecovery.policy import CorrectionConfig
+from egorecovery.training.recipe import Budget, Recipe
+
+Method = Callable[[Recipe], Recipe]
+
+
+def with_correction(recipe: Recipe, **changes: Any) -> Recipe:
+    correction = replace(recipe.policy.correction or CorrectionConfig(), **changes)
+    return replace(recipe, policy=replace(recipe.policy, correction=correction))
+
+
+def plain(recipe: Recipe) -> Recipe:
+    """No intent, no gate, no modulation: imitation alone."""
+    return replace(recipe, policy=replace(recipe.policy, correction=None))
+
+
+def _on(recipe: Recipe, *, robot_recovery: bool, human_success: bool, human_recovery: bool) -> Recipe:
+    """Sources of the recipe's budget, kept or left out; human success takes the number of human recovery."""
+    full = recipe.budget
+    return recipe.with_budget(
+        Budget(
+            robot_success=full.robot_success,
+            robot_recovery=full.robot_recovery if robot_recovery else 0,
+            human_success=(full.human_success or full.human_recovery) if human_success else 0,
+            human_recovery=full.human_recovery if human_recovery else 0,
+        )
+    )
+
+
+def robot_success(recipe: Recipe) -> Recipe:
+    return plain(_on(recipe, robot_recovery=False, human_success=False, human_recovery=False))
+
+
+def robot_success_human_success(recipe: Recipe) -> Recipe:
+    return plain(_on(recipe, robot_recovery=False, human_success=True, human_recovery=False))
+
+
+def robot_success_human_recovery(recipe: Recipe) -> Recipe:
+    return plain(_on(recipe, robot_recovery=False, human_success=False, human_recovery=True))
+
+
+def robot_recovery(recipe: Recipe) -> Recipe:
+    return plain(_on(recipe, robot_recovery=True, human_success=False, human_recovery=False))
+
+
+def human_success_mix(recipe: Recipe) -> Recipe:
+    return plain(_on(recipe, robot_recovery=True, human_success=True, human_recovery=False))
+
+
+def direct_human_recovery_mix(recipe: Recipe) -> Recipe:
+    return plain(_on(recipe, robot_recovery=True, human_success=False, human_recovery=True))
+
+
+def egorecovery(recipe: Recipe) -> Recipe:
+    return _on(recipe, robot_recovery=True, human_success=False, human_recovery=True)
+
+
+def without_intent_loss(recipe: Recipe) -> Recipe:
+    full = egorecovery(recipe)
+    return replace(full, losses=replace(full.losses, intent=0.0))
+
+
+def without_segment_mask(recipe: Recipe) -> Recipe:
+    return replace(egorecovery(recipe), segment_mask=False)
+
+
+def without_intent_modulation(recipe: Recipe) -> Recipe:
+    return with_correction(egorecovery(recipe), modulation="none")
+
+
+def always_on_modulation(recipe: Recipe) -> Recipe:
+    return with_correction(egorecovery(recipe), modulation="always_on")
+
+
+MAIN: dict[str, Method] = {
+    method.__name__: method
+    for method in (
+        robot_success,
+        robot_success_human_success,
+        robot_success_human_recovery,
+        robot_recovery,
+        human_success_mix,
+        direct_human_recovery_mix,
+        egorecovery,
+    )
+}
+ABLATIONS: dict[str, Method] = {
+    method.__name__: method
+    for method in (without_intent_loss, without_segment_mask, without_intent_modulation, always_on_modulation)
+}
+METHODS: dict[str, Method] = MAIN | ABLATIONS

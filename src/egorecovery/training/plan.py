@@ -1,0 +1,99 @@
+"""Everything random about a training step, as a pure function of seed and step.
+
+Samples, augmentation and drop path are drawn here, on the host, and only then sent to the device. So a step is the
+same on CPU and GPU, in one process or several, with data on the device or streamed, resumed or not.
+"""
+
+# B batch (robots first), A state dimensions, K residual branches
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float32, Int32, Int64
+from numpy import ndarray
+
+from egorecovery.randomness import generator_for
+from egorecovery.training.recipe import Augmentation, Optimisation, Recipe
+
+TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]])
+FROM_YIQ = np.linalg.inv(TO_YIQ)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StepPlan:
+    step: int
+    learning_rate: float
+    frame_B: Int64[ndarray, " B"]  # rows of the frame table
+    colour_B34: Float32[ndarray, "B 3 4"]  # RGB in 0..1 to RGB in 0..1, before centring
+    shift_B2: Int32[ndarray, "B 2"]  # pixels down, right
+    keep_KB: Float32[ndarray, "K B"]  # drop path: 0, or 1 / (1 - rate)
+    noise_BA: Float32[ndarray, "B A"]  # added to the normalised state
+    state_keep_B: Float32[ndarray, " B"]  # 0 where proprioception is dropped
+
+    def shard(self, rank: int, ranks: int, robots: int) -> "StepPlan":
+        """This process's part: an equal share of the robots and of the humans."""
+        rows = np.concatenate([_share(0, robots, rank, ranks), _share(robots, len(self.frame_B), rank, ranks)])
+        return StepPlan(
+            step=self.step,
+            learning_rate=self.learning_rate,
+            frame_B=self.frame_B[rows],
+            colour_B34=self.colour_B34[rows],
+            shift_B2=self.shift_B2[rows],
+            keep_KB=np.ascontiguousarray(self.keep_KB[:, rows]),
+            noise_BA=self.noise_BA[rows],
+            state_keep_B=self.state_keep_B[rows],
+        )
+
+
+def _share(first: int, end: int, rank: int, ranks: int) -> Int64[ndarray, " N"]:
+    share = (end - first) // ranks
+    return np.arange(first + rank * share, first + (rank + 1) * share)
+
+
+def plan_step(recipe: Recipe, robot_frames: int, human_frames: int, step: int) -> StepPlan:
+    """Frames are drawn uniformly within each embodiment's pool, as the paper does."""
+    rng = generator_for(seed=recipe.seed, purpose="training step", step=step)
+    batch = recipe.batch
+    robots = rng.integers(0, robot_frames, batch.robot)
+    humans = rng.integers(robot_frames, robot_frames + human_frames, batch.human) if batch.human else []
+    chosen = recipe.augmentation
+    reach = round(chosen.shift * recipe.policy.image_size)
+    rates_K1 = np.array(recipe.policy.drop_path_rates)[:, None]
+    dimensions = recipe.policy.action_dim
+    return StepPlan(
+        step=step,
+        learning_rate=learning_rate(recipe.optimisation, step),
+        frame_B=np.concatenate([robots, humans]).astype(np.int64),
+        colour_B34=colours(rng, chosen, batch.size),
+        shift_B2=rng.integers(-reach, reach + 1, (batch.size, 2)).astype(np.int32),
+        keep_KB=((rng.random((len(rates_K1), batch.size)) >= rates_K1) / (1 - rates_K1)).astype(np.float32),
+        noise_BA=(chosen.state_noise * rng.standard_normal((batch.size, dimensions))).astype(np.float32),
+        state_keep_B=(rng.random(batch.size) >= chosen.state_dropout).astype(np.float32),
+    )
+
+
+def colours(rng: np.random.Generator, chosen: Augmentation, count: int) -> Float32[ndarray, "B 3 4"]:
+    """Brightness, contrast, saturation and hue as one affine map of RGB per sample: one pass over its pixels."""
+    bright, contrast, saturated = (
+        1 + half * rng.uniform(-1, 1, count) for half in (chosen.brightness, chosen.contrast, chosen.saturation)
+    )
+    angle = 2 * np.pi * chosen.hue_turns * rng.uniform(-1, 1, count)
+    turn_B33 = np.zeros((count, 3, 3))
+    turn_B33[:, 0, 0] = 1
+    turn_B33[:, 1, 1] = turn_B33[:, 2, 2] = saturated * np.cos(angle)
+    turn_B33[:, 1, 2] = -saturated * np.sin(angle)
+    turn_B33[:, 2, 1] = saturated * np.sin(angle)
+    gain_B = bright * contrast
+    linear_B33 = gain_B[:, None, None] * (FROM_YIQ @ turn_B33 @ TO_YIQ)
+    offset_B3 = np.repeat((0.5 * (1 - contrast))[:, None], 3, axis=1)
+    return np.concatenate([linear_B33, offset_B3[..., None]], axis=-1).astype(np.float32)
+
+
+def learning_rate(chosen: Optimisation, step: int) -> float:
+    """Linear warm-up, then a cosine down to the least."""
+    if step < chosen.warmup_steps:
+        return chosen.learning_rate * (step + 1) / chosen.warmup_steps
+    share = (step - chosen.warmup_steps) / max(1, chosen.steps - chosen.warmup_steps)
+    return chosen.least_learning_rate + (chosen.learning_rate - chosen.least_learning_rate) * float(
+        0.5 * (1 + np.cos(np.pi * min(share, 1.0)))
+    )

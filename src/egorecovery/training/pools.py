@@ -1,0 +1,101 @@
+"""Which episodes a run trains on, and which it never does."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from egorecovery.episodes import EpisodeId, EpisodeStore, Source
+from egorecovery.errors import RecipeError
+from egorecovery.intent import IntentSpec
+from egorecovery.intent.current_labels import wanted_key
+from egorecovery.intent.label_store import LabelStore
+from egorecovery.recovery import AnnotationJournal
+from egorecovery.training.recipe import Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pools:
+    """Episodes per source. `held_out` is the same for every budget and every seed of a store."""
+
+    training: Mapping[Source, tuple[EpisodeId, ...]]
+    held_out: Mapping[Source, tuple[EpisodeId, ...]]
+
+    @property
+    def episodes(self) -> list[tuple[Source, EpisodeId]]:
+        """Training episodes, robots first."""
+        return in_order(self.training)
+
+
+def in_order(pool: Mapping[Source, tuple[EpisodeId, ...]]) -> list[tuple[Source, EpisodeId]]:
+    return [(source, episode) for source in Source for episode in pool.get(source, ())]
+
+
+def select(store: EpisodeStore, recipe: Recipe) -> Pools:
+    """Held-out episodes first, by a rank that only the episode's name decides; then the budget, by the run's seed.
+
+    A larger budget of the same seed contains the smaller one.
+    """
+    usable = _usable(store, recipe.task, recipe.intent)
+    held_out: dict[Source, tuple[EpisodeId, ...]] = {}
+    training: dict[Source, tuple[EpisodeId, ...]] = {}
+    for source in Source:
+        there = sorted(usable[source].kept, key=lambda episode: _rank("held out", episode))
+        wanted = recipe.budget.of(source)
+        held_out[source], rest = tuple(there[: recipe.held_out]), there[recipe.held_out :]
+        if wanted > len(rest):
+            raise RecipeError(_too_few(store, recipe, source, wanted, len(there), usable[source]))
+        training[source] = tuple(sorted(rest, key=lambda episode: _rank(f"budget {recipe.seed}", episode))[:wanted])
+    return Pools(training=training, held_out=held_out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Usable:
+    kept: list[EpisodeId]
+    discarded: int
+    unannotated: int
+    stale: int
+
+
+def _usable(store: EpisodeStore, task: str, spec: IntentSpec) -> dict[Source, _Usable]:
+    """Episodes of a task that are annotated, kept and labelled."""
+    annotations = AnnotationJournal(store.annotations_path).latest()
+    labels = LabelStore(store.labels_path)
+    kept: dict[Source, list[EpisodeId]] = {source: [] for source in Source}
+    left_out = {source: {"discarded": 0, "unannotated": 0, "stale": 0} for source in Source}
+    for episode in store.ids():
+        card = store.card(episode)
+        if card.task.name != task:
+            continue
+        annotation = annotations.get(episode)
+        key = wanted_key(card, annotation, spec)
+        label_card = labels.card(episode)
+        if key is None:
+            left_out[card.source]["discarded" if annotation else "unannotated"] += 1
+        elif label_card is None or label_card["key"] != key:
+            left_out[card.source]["stale"] += 1
+        else:
+            kept[card.source].append(episode)
+    return {source: _Usable(kept=kept[source], **left_out[source]) for source in Source}
+
+
+def _rank(purpose: str, episode: str) -> str:
+    return hashlib.sha256(f"{purpose}/{episode}".encode()).hexdigest()
+
+
+def _too_few(store: EpisodeStore, recipe: Recipe, source: Source, wanted: int, there: int, found: _Usable) -> str:
+    reasons = [
+        f"{count} {words}"
+        for count, words in (
+            (found.discarded, "discarded by their annotation"),
+            (found.unannotated, "not annotated (egorecovery annotate)"),
+            (found.stale, "without current labels (egorecovery label)"),
+        )
+        if count
+    ]
+    held = min(recipe.held_out, there)
+    return (
+        f"{store.root}: the budget asks for {wanted} {source} episodes of {recipe.task}, but {there - held} can be used "
+        f"({there} labelled, {held} of them held out"
+        + (f"; left out: {', '.join(reasons)}" if reasons else "")
+        + "); collect more, or lower budget or held_out"
+    )

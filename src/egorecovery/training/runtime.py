@@ -1,0 +1,66 @@
+"""Where and how a run computes; none of it is meant to change what it computes."""
+
+import os
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from egorecovery.errors import RecipeError
+from egorecovery.policy.device import pick_device
+
+Precision = Literal["auto", "bf16", "fp32"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    device: torch.device
+    precision: torch.dtype = torch.float32
+    graph: bool = False  # capture the step as a CUDA graph
+    deterministic: bool = False  # bit-for-bit repeatable on a GPU, slower; a CPU always is
+    rank: int = 0
+    ranks: int = 1
+
+    def __post_init__(self) -> None:
+        if self.graph and (self.device.type != "cuda" or self.ranks > 1):
+            raise RecipeError("a CUDA graph needs one process on a CUDA device; leave --graph off")
+
+    @property
+    def first(self) -> bool:
+        """Logs and saves."""
+        return self.rank == 0
+
+
+def start(device: str = "auto", precision: Precision = "auto", deterministic: bool = False) -> Runtime:
+    """The runtime of this process; joins the others when started by torchrun."""
+    ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+    chosen = pick_device(device)
+    if ranks > 1 and chosen.type == "cuda":
+        chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(chosen)
+    if ranks > 1 and not dist.is_initialized():
+        dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = not deterministic  # shapes are fixed, so the search pays once
+    torch.backends.cudnn.deterministic = deterministic
+    half = precision == "bf16" or (precision == "auto" and chosen.type == "cuda")
+    return Runtime(
+        device=chosen,
+        precision=torch.bfloat16 if half else torch.float32,
+        graph=chosen.type == "cuda" and ranks == 1,
+        deterministic=deterministic,
+        rank=rank,
+        ranks=ranks,
+    )
+
+
+def seed_initialisation(seed: int) -> None:
+    """First weights come from torch's own generator; everything later from plans."""
+    torch.manual_seed(seed)
+    random.seed(seed)  # transformers' initialisers may ask any of the three
+    np.random.seed(seed)  # noqa: NPY002 - see above

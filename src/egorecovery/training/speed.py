@@ -1,0 +1,172 @@
+"""How fast a recipe trains and answers on this machine, with made-up data of the right shape."""
+
+# F frames, B batch
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from egorecovery.episodes import Embodiment
+from egorecovery.policy.inference import TrainedPolicy
+from egorecovery.policy.kernels import plain_kernels
+from egorecovery.policy.normaliser import Normaliser, Statistics
+from egorecovery.policy.policy import Policy
+from egorecovery.training.frame_table import FrameTable
+from egorecovery.training.pictures import ResidentPictures
+from egorecovery.training.plan import plan_step
+from egorecovery.training.recipe import Recipe
+from egorecovery.training.runtime import Runtime, seed_initialisation
+from egorecovery.training.step import TrainingStep
+from egorecovery.training.weights import Weights
+
+FRAMES = 2048  # per embodiment: more than any cache holds
+EPISODE = 128  # frames
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    recipe: str
+    image_size: int
+    batch: int
+    device: str
+    precision: str
+    graph: bool
+    parameters_m: float
+    first_step_s: float  # cold: kernels compiled, algorithms chosen, graph captured
+    step_ms: float  # median
+    samples_per_s: float
+    tflop_per_step: float  # counted on the plain path: matrix products and convolutions, forward and backward
+    tflops: float
+    ceiling_tflops: float | None  # a large bf16 matrix product on this device
+    latency_ms: dict[int, float]  # by batch: pictures in host memory to actions in host memory, median
+    memory_gb: float | None
+
+    @property
+    def of_ceiling(self) -> float | None:
+        return self.tflops / self.ceiling_tflops if self.ceiling_tflops else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "of_ceiling": self.of_ceiling}
+
+
+def measure(recipe: Recipe, runtime: Runtime, steps: int = 50, batches: tuple[int, ...] = (1, 16)) -> Speed:
+    device = runtime.device
+    seed_initialisation(recipe.seed)
+    policy = Policy(recipe.policy).to(device, memory_format=torch.channels_last)
+    parameters_m = sum(weight.numel() for weight in policy.parameters()) / 1e6
+    step, plans = training_step(recipe, policy, runtime)
+    flop = _flop(step, plans(0))
+    started = time.perf_counter()
+    step.run(plans(0))
+    _wait(device)
+    first_step_s = time.perf_counter() - started
+    for index in range(1, 4):
+        step.run(plans(index))
+    step_ms = _median_ms(lambda index: step.run(plans(index)), steps, device)
+    return Speed(
+        recipe=recipe.name,
+        image_size=recipe.policy.image_size,
+        batch=recipe.batch.size,
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads",
+        precision=str(runtime.precision).removeprefix("torch."),
+        graph=runtime.graph,
+        parameters_m=parameters_m,
+        first_step_s=first_step_s,
+        step_ms=step_ms,
+        samples_per_s=recipe.batch.size / step_ms * 1e3,
+        tflop_per_step=flop / 1e12,
+        tflops=flop / 1e9 / step_ms,
+        ceiling_tflops=matmul_ceiling(device) if device.type == "cuda" else None,
+        memory_gb=torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else None,
+        latency_ms={size: latency(recipe, device, size) for size in batches},
+    )
+
+
+def training_step(recipe: Recipe, policy: Policy, runtime: Runtime) -> tuple[TrainingStep, Callable[[int], Any]]:
+    """A step on random frames, and its plans."""
+    rng = np.random.default_rng(0)
+    human = FRAMES if recipe.batch.human else 0
+    frames, config = FRAMES + human, recipe.policy
+    intent_dim = config.correction.intent_dim if config.correction else 4
+    table = FrameTable(
+        samples=[("made_up", row) for row in range(frames)],
+        source_F=np.zeros(frames, np.int64),
+        robot_frames=FRAMES,
+        state_FA=rng.standard_normal((frames, config.action_dim), np.float32),
+        action_FA=rng.standard_normal((frames, config.action_dim), np.float32),
+        last_F=(np.arange(frames) // EPISODE + 1) * EPISODE - 1,
+        intent_FC=rng.standard_normal((frames, intent_dim), np.float32),
+        intent_mask_F=rng.random(frames) < 0.3,
+        in_recovery_F=rng.random(frames) < 0.3,
+    )
+    shape = (frames, len(config.cameras), config.image_size, config.image_size, 3)
+    pictures = torch.randint(0, 256, shape, dtype=torch.uint8, device=runtime.device)
+    weights = Weights(policy, runtime.precision, recipe.optimisation.average_decay)
+    step = TrainingStep(recipe, table, ResidentPictures(pictures), weights, runtime)
+    return step, lambda index: plan_step(recipe, table.robot_frames, table.human_frames, index)
+
+
+def latency(recipe: Recipe, device: torch.device, size: int, repeats: int = 50) -> float:
+    """One answer, everything included: from pictures in host memory to actions in host memory."""
+    config = recipe.policy
+    one = Normaliser(np.zeros(config.action_dim, np.float32), np.ones(config.action_dim, np.float32))
+    of_robot = {Embodiment.ROBOT: one}
+    source = TrainedPolicy(
+        Policy(config), Statistics(state=of_robot, action=of_robot, intent=None), name="made up", device=device
+    )
+    rng = np.random.default_rng(1)
+    shape = (size, len(config.cameras), config.image_size, config.image_size, 3)
+    images = rng.integers(0, 256, shape, np.uint8)
+    state = rng.standard_normal((size, config.action_dim), np.float32)
+    for _ in range(3):
+        source.decide(images, state)
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        source.decide(images, state)
+        times.append(time.perf_counter() - started)
+    return 1e3 * statistics.median(times)
+
+
+def matmul_ceiling(device: torch.device, side: int = 8192, repeats: int = 10) -> float:
+    """TFLOP/s of a square bf16 matrix product of random numbers."""
+    left, right = (torch.randn(side, side, device=device, dtype=torch.bfloat16) for _ in range(2))
+    for _ in range(3):
+        left @ right
+    ms = _median_ms(lambda _: left @ right, repeats, device)
+    return 2 * side**3 / ms / 1e9
+
+
+def _flop(step: TrainingStep, plan: Any) -> float:
+    with plain_kernels(), FlopCounterMode(display=False) as counter:
+        step.rehearse(plan)
+    return float(counter.get_total_flops())
+
+
+def _median_ms(do: Callable[[int], Any], repeats: int, device: torch.device) -> float:
+    """On CUDA by events, in a row without waiting between: as a run does it."""
+    if device.type != "cuda":
+        times = []
+        for index in range(repeats):
+            started = time.perf_counter()
+            do(index)
+            times.append(time.perf_counter() - started)
+        return 1e3 * statistics.median(times)
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(repeats + 1)]
+    marks[0].record()
+    for index, mark in enumerate(marks[1:]):
+        do(index)
+        mark.record()
+    torch.cuda.synchronize(device)
+    return statistics.median(first.elapsed_time(second) for first, second in zip(marks, marks[1:], strict=False))
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

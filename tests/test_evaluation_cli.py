@@ -1,0 +1,128 @@
+"""`egorecovery evaluate` from the command line."""
+
+import json
+
+import numpy as np
+import pytest
+
+from egorecovery.cli.evaluate import Evaluate
+from egorecovery.cli.main import main
+from egorecovery.evaluation import ResultFile
+from egorecovery.evaluation.protocol import BENCH_TIME_LIMIT_S
+
+COMMAND = [
+    "evaluate",
+    "hold_still",
+    "--task",
+    "cube_stack",
+    "--rollouts",
+    "1",
+    "--workers",
+    "1",
+    "--starts-seed",
+    "tests",
+]
+
+
+@pytest.fixture(autouse=True)
+def short_rollouts(monkeypatch):
+    monkeypatch.setitem(BENCH_TIME_LIMIT_S, "cube_stack", 4.0)
+
+
+def test_a_policy_is_evaluated_from_the_command_line_once(tmp_path, capsys):
+    out = ["--out", str(tmp_path / "results.jsonl")]
+    assert main([*COMMAND, *out]) == 0
+    printed = capsys.readouterr().out
+    assert "0/1" in printed
+    assert "0.0 [0.0, 79.3]" in printed
+    assert "2 x time limit" in printed
+    assert "2 rollouts in" in printed
+    assert main([*COMMAND, *out, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["regimes"]["recovery"] == {
+        "successes": 0,
+        "rollouts": 1,
+        "rate": 0.0,
+        "low": 0.0,
+        "high": pytest.approx(0.793, abs=1e-3),
+    }
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
+
+
+def test_films_are_made_beside_the_results(tmp_path, capsys):
+    regime = ["--regime", "recovery", "--film", "1", "--out", str(tmp_path / "results.jsonl")]
+    assert main([*COMMAND, *regime]) == 0
+    assert (tmp_path / "results-cube_stack-recovery-000.mp4").stat().st_size > 10_000
+
+
+def test_a_missing_checkpoint_is_named(tmp_path, capsys):
+    command = ["evaluate", str(tmp_path / "nowhere"), "--task", "cube_stack", "--device", "cpu"]
+    assert main(command) == 2
+    assert "nowhere: there is no checkpoint here" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """A small policy that has learned nothing."""
+    import torch
+
+    from egorecovery.episodes import Embodiment
+    from egorecovery.policy import PolicyConfig, VisionConfig
+    from egorecovery.policy.checkpoint import save
+    from egorecovery.policy.config_json import to_json
+    from egorecovery.policy.normaliser import Normaliser, Statistics
+    from egorecovery.policy.policy import Policy
+    from egorecovery.workcell.kinematics import HOME
+
+    torch.manual_seed(0)
+    vision = VisionConfig(stem_width=16, widths=(16, 32), depths=(1, 1))
+    sizes = {"width": 32, "heads": 4, "stem_tokens": 4, "action_tokens": 8, "blocks": 2, "decoder_layers": 1}
+    config = PolicyConfig(image_size=32, vision=vision, horizon=20, **sizes)
+    joints = dict.fromkeys(Embodiment, Normaliser(HOME.astype(np.float32), np.full(14, 0.2, np.float32)))
+    return save(
+        tmp_path_factory.mktemp("run") / "checkpoints",
+        step=7,
+        recipe={"name": "untrained", "task": "cube_stack", "seed": 3, "policy": to_json(config)},
+        statistics=Statistics(state=joints, action=joints, intent=None),
+        data="",
+        revision=None,
+        gate_sample=[0.1, 0.9],
+        weights=Policy(config).state_dict(),
+        training_state={},
+    )
+
+
+def test_a_trained_policy_does_the_same_on_one_worker_and_on_two(tmp_path, checkpoint):
+    found = []
+    for workers in ("1", "2"):
+        out = tmp_path / f"{workers}.jsonl"
+        command = ["evaluate", str(checkpoint.parent.parent), *COMMAND[2:], "--rollouts", "2", "--batch", "4"]
+        assert main([*command, "--workers", workers, "--device", "cpu", "--out", str(out)]) == 0
+        found.append(sorted(ResultFile(out).records(), key=lambda record: record.start_key))
+    assert found[0] == found[1]
+    assert len(found[0]) == 4
+    assert (found[0][0].subject.policy, found[0][0].subject.seed) == ("untrained cube_stack step 7", 3)
+
+
+def test_interventions_on_the_gate_are_results_of_their_own(tmp_path, checkpoint):
+    out = tmp_path / "results.jsonl"
+    for gate in ("learned", "1", "shuffled"):
+        command = ["evaluate", str(checkpoint), *COMMAND[2:], "--regime", "recovery", "--gate", gate]
+        assert main([*command, "--device", "cpu", "--out", str(out)]) == 0
+    learned, always_on, shuffled = ResultFile(out).records()
+    assert set(always_on.gate_trace) == {1.0}
+    assert set(shuffled.gate_trace) <= {0.1, 0.9}
+    assert learned.gate_trace != always_on.gate_trace
+    assert always_on.subject.intervention == {"gate": "1", "zero_intent": False}
+
+
+def test_a_policy_of_another_task_is_refused(checkpoint, capsys):
+    assert main(["evaluate", str(checkpoint), "--task", "cup_brush", "--device", "cpu"]) == 2
+    assert "was trained for cube_stack, not for cup_brush" in capsys.readouterr().err
+
+
+def test_ensembling_asks_at_every_step_unless_told_otherwise(tmp_path):
+    how = {"checkpoint": tmp_path, "task": "cube_stack"}
+    assert Evaluate(**how)._protocol().replan_steps == 20
+    assert Evaluate(**how, ensemble=True)._protocol().replan_steps == 1
+    assert Evaluate(**how, ensemble=True, replan=5)._protocol().replan_steps == 5

@@ -1,0 +1,341 @@
+"""Fused operations: the plain path says what plain torch says, and the kernels say what the plain path says.
+
+Kernel tests need a CUDA device, or TRITON_INTERPRET=1 and Triton for the small sizes on a CPU.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor  # noqa: E402 - torch is an extra
+from torch.nn import functional as F  # noqa: E402, N812 - its usual name
+
+from egorecovery.errors import RecipeError  # noqa: E402
+from egorecovery.policy import kernels  # noqa: E402
+from egorecovery.policy.kernels.dispatch import INTERPRETED, runs_fused, triton  # noqa: E402
+
+CUDA = torch.cuda.is_available()
+DEVICE = "cuda" if CUDA else "cpu"
+needs_kernels = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(triton is None or not (CUDA or INTERPRETED), reason="needs CUDA, or TRITON_INTERPRET=1"),
+]
+needs_cuda = [pytest.mark.gpu, pytest.mark.skipif(not CUDA, reason="needs CUDA")]
+plain_only = pytest.mark.skipif(INTERPRETED, reason="the CPU runs kernels under TRITON_INTERPRET")
+
+
+@dataclass
+class Case:
+    """A function of tensors, with what it is given; `fixed` ones get no gradient."""
+
+    name: str
+    function: Callable[..., Tensor | tuple[Tensor, ...]]
+    shapes: list[tuple[int, ...]]
+    fixed: list[Tensor] = field(default_factory=list)
+    images: bool = False
+
+    def inputs(self, dtype: torch.dtype, seed: int = 0, device: str = DEVICE) -> list[Tensor]:
+        generator = torch.Generator().manual_seed(seed)
+        made = []
+        for shape in self.shapes:
+            # Vectors are a norm's weight and bias, which stay float32 in training.
+            single = dtype if len(shape) > 1 or dtype == torch.float64 else torch.float32
+            tensor = torch.randn(shape, generator=generator, dtype=torch.float32).to(device, single)
+            if self.images and tensor.ndim == 4:
+                tensor = tensor.contiguous(memory_format=torch.channels_last)
+            made.append(tensor.requires_grad_())
+        return made
+
+
+def outputs_and_gradients(case: Case, inputs: list[Tensor]) -> list[Tensor]:
+    """All outputs, and all gradients for one random gradient of each output."""
+    found = case.function(*inputs, *[fixed.to(inputs[0].device) for fixed in case.fixed])
+    outputs = [found] if isinstance(found, Tensor) else list(found)
+    generator = torch.Generator().manual_seed(99)
+    arriving = [torch.randn(out.shape, generator=generator).to(out.device, out.dtype) for out in outputs]
+    return [*outputs, *torch.autograd.grad(outputs, inputs, arriving)]
+
+
+def relative_error(found: Tensor, wanted: Tensor) -> float:
+    found, wanted = found.detach(), wanted.detach()
+    return float((found.double() - wanted.double()).norm() / wanted.double().norm())
+
+
+def self_attention_case(batch: int, tokens: int, width: int, heads: int) -> Case:
+    name = f"self attention {batch}x{tokens}x{width}/{heads}"
+    return Case(name, partial(kernels.self_attention, heads=heads), [(batch, tokens, 3 * width)])
+
+
+def cross_attention_case(batch: int, queries: int, keys: int, width: int, heads: int) -> Case:
+    name = f"cross attention {batch}x{queries}/{keys}x{width}/{heads}"
+    shapes = [(batch, queries, width), (batch, keys, 2 * width)]
+    return Case(name, partial(kernels.cross_attention, heads=heads), shapes)
+
+
+def add_layer_norm_case(batch: int, tokens: int, width: int, drop: bool) -> Case:
+    shape = (batch, tokens, width)
+    keep = [torch.tensor([0.0, 1.25, 1.25]).repeat(batch)[:batch]] if drop else []
+
+    def function(stream: Tensor, branch: Tensor, weight: Tensor, bias: Tensor, keep_B: Tensor | None = None):
+        return kernels.add_layer_norm(stream, branch, keep_B, weight, bias)
+
+    return Case(f"add layer norm {shape} drop={drop}", function, [shape, shape, (width,), (width,)], keep)
+
+
+def layer_norm_case(*shape: int) -> Case:
+    return Case(f"layer norm {shape}", kernels.layer_norm, [shape, shape[-1:], shape[-1:]])
+
+
+def group_norm_case(images: int, channels: int, size: int, groups: int, residual: bool, relu: bool = True) -> Case:
+    shape = (images, channels, size, size)
+
+    def function(image: Tensor, weight: Tensor, bias: Tensor, residual_NCHW: Tensor | None = None) -> Tensor:
+        return kernels.group_norm_act(image, groups, weight, bias, residual_NCHW, relu)
+
+    shapes = [shape, (channels,), (channels,)] + [shape] * residual
+    return Case(f"group norm {shape}/{groups} residual={residual} relu={relu}", function, shapes, images=True)
+
+
+def max_pool_case(images: int, channels: int, height: int, width: int, groups: int) -> Case:
+    shape = (images, channels, height, width)
+
+    def function(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return kernels.group_norm_relu_max_pool(image, groups, weight, bias)
+
+    return Case(f"group norm max pool {shape}/{groups}", function, [shape, (channels,), (channels,)], images=True)
+
+
+SMALL = [
+    self_attention_case(2, 16, 32, 2),
+    self_attention_case(2, 21, 64, 2),
+    self_attention_case(1, 128, 32, 1),
+    cross_attention_case(2, 20, 12, 32, 2),
+    cross_attention_case(1, 100, 64, 64, 1),
+    layer_norm_case(3, 7, 64),
+    layer_norm_case(5, 256),
+    add_layer_norm_case(3, 7, 64, drop=True),
+    add_layer_norm_case(3, 7, 256, drop=False),
+    group_norm_case(2, 16, 3, 4, residual=False),
+    group_norm_case(2, 64, 7, 32, residual=True),
+    group_norm_case(2, 32, 4, 1, residual=True, relu=False),
+    group_norm_case(1, 64, 28, 32, residual=True),  # forward on chip, backward in smaller slices
+    group_norm_case(1, 64, 34, 32, residual=False),  # in parts
+    group_norm_case(1, 64, 34, 8, residual=True),
+    max_pool_case(2, 16, 8, 8, 4),
+    max_pool_case(2, 64, 9, 7, 32),
+    max_pool_case(1, 64, 34, 34, 32),
+]
+
+REAL = [
+    self_attention_case(192, 128, 256, 8),
+    self_attention_case(96, 100, 256, 8),
+    cross_attention_case(96, 100, 64, 256, 8),
+    cross_attention_case(576, 16, 49, 256, 8),
+    layer_norm_case(192, 128, 256),
+    add_layer_norm_case(192, 128, 256, drop=True),
+    add_layer_norm_case(96, 100, 256, drop=False),
+    *[
+        group_norm_case(192, c, s, 32, residual=r)
+        for c, s in [(64, 56), (128, 28), (256, 14), (512, 7)]
+        for r in (0, 1)
+    ],
+    *[group_norm_case(576, c, s, 32, residual=r) for c, s in [(64, 24), (128, 12), (256, 6), (512, 3)] for r in (0, 1)],
+    max_pool_case(192, 64, 112, 112, 32),
+    max_pool_case(576, 64, 48, 48, 32),
+]
+
+
+def by_torch(case: Case) -> Callable[..., Tensor | tuple[Tensor, ...]]:
+    """The same operation, spelt out in torch by this test."""
+    name = case.name.split()
+    if name[1] == "attention":
+        heads = case.function.keywords["heads"]  # type: ignore[attr-defined]  # a partial
+
+        def attend(*inputs: Tensor) -> Tensor:
+            query, key, value = torch.cat(inputs, dim=-1).chunk(3, dim=-1) if len(inputs) == 1 else (
+                inputs[0], *inputs[1].chunk(2, dim=-1)
+            )  # fmt: skip
+            heads_of = [part.unflatten(-1, (heads, -1)) for part in (query, key, value)]
+            scores = torch.einsum("bmhw,bnhw->bhmn", heads_of[0], heads_of[1]) / heads_of[0].shape[-1] ** 0.5
+            return torch.einsum("bhmn,bnhw->bmhw", scores.softmax(dim=-1), heads_of[2]).flatten(-2)
+
+        return attend
+    if name[0] == "layer":
+        return lambda stream, weight, bias: F.layer_norm(stream, stream.shape[-1:], weight, bias, 1e-5)
+    if name[0] == "add":
+
+        def add_norm(stream: Tensor, branch: Tensor, weight: Tensor, bias: Tensor, keep: Tensor | None = None):
+            added = stream + branch if keep is None else stream + keep[:, None, None] * branch
+            return added, F.layer_norm(added, added.shape[-1:], weight, bias, 1e-5)
+
+        return add_norm
+    groups = int(case.name.split("/")[1].split()[0])
+    if "pool" in case.name:
+        return lambda image, weight, bias: F.max_pool2d(F.group_norm(image, groups, weight, bias).relu(), 3, 2, 1)
+
+    def norm_act(image: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None = None) -> Tensor:
+        normed = F.group_norm(image, groups, weight, bias)
+        added = normed if residual is None else normed + residual
+        return added.relu() if "relu=True" in case.name else added
+
+    return norm_act
+
+
+@plain_only
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
+def test_plain_path_equals_the_operation_spelt_out_in_torch(case):
+    inputs = case.inputs(torch.float64, device="cpu")
+    wanted = outputs_and_gradients(Case(case.name, by_torch(case), case.shapes, case.fixed), inputs)
+    for found, expected in zip(outputs_and_gradients(case, inputs), wanted, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def check_kernel(case: Case, dtype: torch.dtype, tolerance: float) -> None:
+    """Kernel on `dtype` against the plain path in float64, with memory that the kernel gets poisoned before."""
+    seed = time.time_ns() % 2**31  # fresh every time: a failure names it
+    inputs = case.inputs(dtype, seed)
+    assert runs_fused(*inputs)
+    poison = [torch.full_like(tensor, float("nan")) for tensor in inputs for _ in range(3)]
+    del poison  # its memory is what the allocator hands out next
+    found = outputs_and_gradients(case, inputs)
+    doubles = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    with kernels.plain_kernels():
+        wanted = outputs_and_gradients(case, doubles)
+    for number, (out, expected) in enumerate(zip(found, wanted, strict=True)):
+        error = relative_error(out, expected)
+        assert error < tolerance, f"{case.name}: output or gradient {number} is off by {error:.2e} (seed {seed})"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("case", [pytest.param(case, marks=needs_kernels, id=case.name) for case in SMALL])
+def test_kernel_equals_plain_path_on_small_sizes(case, dtype):
+    if INTERPRETED and dtype == torch.bfloat16 and "attention" in case.name:
+        pytest.skip("Triton's interpreter multiplies bfloat16 matrices as if they were integers")
+    check_kernel(case, dtype, {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}[dtype])
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=needs_cuda, id=case.name) for case in REAL])
+def test_kernel_equals_plain_path_on_training_sizes(case):
+    check_kernel(case, torch.bfloat16, 1e-2)
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=needs_cuda, id=case.name) for case in REAL])
+def test_kernel_gives_the_same_bits_twice(case):
+    inputs = case.inputs(torch.bfloat16)
+    for first, second in zip(outputs_and_gradients(case, inputs), outputs_and_gradients(case, inputs), strict=True):
+        assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
+def test_learned_queries_expanded_over_the_batch_get_their_summed_gradient(marked):
+    query_MD = torch.randn(20, 32, device=DEVICE, requires_grad=True)
+    kv_BN2D = torch.randn(3, 12, 64, device=DEVICE)
+    found = torch.autograd.grad(kernels.cross_attention(query_MD.expand(3, -1, -1), kv_BN2D, 2).sum(), query_MD)[0]
+    with kernels.plain_kernels():
+        wanted = torch.autograd.grad(kernels.cross_attention(query_MD.expand(3, -1, -1), kv_BN2D, 2).sum(), query_MD)[0]
+    assert relative_error(found, wanted) < 1e-4
+
+
+@pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
+def test_float32_stream_runs_between_bfloat16_branches(marked):
+    stream_BND = torch.randn(3, 7, 64, device=DEVICE, requires_grad=True)
+    branch_BND = torch.randn(3, 7, 64, device=DEVICE).bfloat16().requires_grad_()
+    weight_D, bias_D = torch.randn(2, 64, device=DEVICE)
+    added_BND, normed_BND = kernels.add_layer_norm(stream_BND, branch_BND, None, weight_D, bias_D)
+    assert (added_BND.dtype, normed_BND.dtype) == (torch.float32, torch.bfloat16)
+    gradients = torch.autograd.grad(normed_BND.float().square().sum(), [stream_BND, branch_BND])
+    with kernels.plain_kernels():
+        normed_BND = kernels.add_layer_norm(stream_BND, branch_BND, None, weight_D, bias_D)[1]
+        wanted = torch.autograd.grad(normed_BND.float().square().sum(), [stream_BND, branch_BND])
+    for found, expected in zip(gradients, wanted, strict=True):
+        assert found.dtype == expected.dtype
+        assert relative_error(found, expected) < 1e-2
+
+
+@pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
+def test_equal_inputs_of_a_window_give_the_gradient_to_the_first(marked):
+    image = torch.randint(0, 3, (1, 16, 8, 8), device=DEVICE).float().contiguous(memory_format=torch.channels_last)
+    image.requires_grad_()
+    weight_C, bias_C = torch.ones(16, device=DEVICE), torch.ones(16, device=DEVICE)
+    found = torch.autograd.grad(kernels.group_norm_relu_max_pool(image, 4, weight_C, bias_C).sum(), image)[0]
+    with kernels.plain_kernels():
+        wanted = torch.autograd.grad(kernels.group_norm_relu_max_pool(image, 4, weight_C, bias_C).sum(), image)[0]
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def augment_inputs(frames: int, views: int, size: int, samples: int, device: str) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    return [
+        tensor.to(device)
+        for tensor in (
+            torch.randint(0, 256, (frames, views, size, size, 3), generator=generator, dtype=torch.uint8),
+            torch.randint(0, frames, (samples,), generator=generator),
+            torch.eye(3, 4) + 0.2 * torch.randn(samples, 3, 4, generator=generator),
+            torch.randint(-4, 5, (samples, 2), generator=generator, dtype=torch.int32),
+            torch.tensor([0.485, 0.456, 0.406]),
+            torch.tensor([0.229, 0.224, 0.225]),
+        )
+    ]
+
+
+def test_unshifted_frames_with_identity_colour_come_out_normalised():
+    frames, index_B, _, shift_B2, mean_3, std_3 = augment_inputs(5, 2, 8, 3, "cpu")
+    colour_B34 = torch.eye(3, 4).repeat(3, 1, 1)
+    found = kernels.gather_augmented(
+        frames, index_B, colour_B34, torch.zeros_like(shift_B2), mean_3, std_3, view=1, dtype=torch.float32
+    )
+    wanted = (frames[index_B, 1].permute(0, 3, 1, 2) / 255 - mean_3[:, None, None]) / std_3[:, None, None]
+    torch.testing.assert_close(found, wanted)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+
+
+@plain_only
+def test_shift_moves_the_picture_and_replicates_its_edge():
+    frames, index_B, _, _, _, _ = augment_inputs(5, 1, 8, 1, "cpu")
+    shift_B2 = torch.tensor([[2, -3]], dtype=torch.int32)
+    unit = (torch.eye(3, 4)[None], shift_B2, torch.zeros(3), torch.ones(3))
+    found = kernels.gather_augmented(frames, index_B, *unit, view=0, dtype=torch.float32)[0]
+    original = frames[index_B[0], 0].permute(2, 0, 1) / 255
+    torch.testing.assert_close(found[:, :6, 3:], original[:, 2:, :5])
+    torch.testing.assert_close(found[:, :6, :3], original[:, 2:, :1].expand(-1, -1, 3))
+
+
+def test_stem_on_cells_equals_the_seven_by_seven_stem_on_pixels():
+    inputs = augment_inputs(5, 3, 16, 4, "cpu")
+    pixels = kernels.gather_augmented(*inputs, dtype=torch.float32).double()
+    cells = kernels.gather_augmented(*inputs, space_to_depth=True, dtype=torch.float32).double()
+    weight_O377 = torch.randn(8, 3, 7, 7, dtype=torch.float64)
+    for view in range(3):
+        wanted = F.conv2d(pixels[view], weight_O377, stride=2, padding=3)
+        weight_OC44 = kernels.stem_weight_space_to_depth(weight_O377)
+        found = F.conv2d(cells[view], weight_OC44, padding=kernels.CELL_STEM_PADDING)
+        torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_odd_images_cannot_be_cut_into_cells():
+    with pytest.raises(RecipeError, match="even"):
+        kernels.gather_augmented(*augment_inputs(2, 1, 7, 1, "cpu"), space_to_depth=True)
+
+
+@pytest.mark.parametrize("cells", [pytest.param(cells, marks=needs_kernels) for cells in (False, True)])
+@pytest.mark.parametrize("view", [None, 1])
+def test_augmenting_kernel_equals_plain_path(view, cells):
+    inputs = augment_inputs(40, 3, 224 if CUDA else 20, 32 if CUDA else 3, DEVICE)
+    found = kernels.gather_augmented(*inputs, view=view, space_to_depth=cells, dtype=torch.float32)
+    with kernels.plain_kernels():
+        wanted = kernels.gather_augmented(*inputs, view=view, space_to_depth=cells, dtype=torch.float32)
+    assert found.shape == wanted.shape
+    assert (found if view else found[0]).is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_plain_kernels_switches_back_on_leaving():
+    before = kernels.fused.enabled
+    with kernels.plain_kernels():
+        assert not kernels.fused.enabled
+    assert kernels.fused.enabled == before
