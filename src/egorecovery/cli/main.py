@@ -17,6 +17,7 @@ from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
 from egorecovery.cli.simulate import Simulate
+from egorecovery.cli.train import Train
 from egorecovery.cli.verify import Verify
 from egorecovery.errors import EgoRecoveryError
 
@@ -27,6 +28,7 @@ VERBS = {
     "annotate": Annotate,
     "label": Label,
     "evaluate": Evaluate,
+    "train": Train,
     "inspect": Inspect,
     "verify": Verify,
     "bench": Bench,

@@ -37,15 +37,16 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
+    """Queries read a context whose keys and values the caller has projected: side by side, 2D wide."""
+
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
         self.q = nn.Linear(width, width, bias=False)
-        self.kv = nn.Linear(width, 2 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
 
-    def forward(self, query_BMD: Tensor, context_BND: Tensor) -> Tensor:
-        return self.out(cross_attention(self.q(query_BMD), self.kv(context_BND), self.heads))
+    def forward(self, query_BMD: Tensor, kv_BN2D: Tensor) -> Tensor:
+        return self.out(cross_attention(self.q(query_BMD), kv_BN2D, self.heads))
 
 
 class Mlp(nn.Module):

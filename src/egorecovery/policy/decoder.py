@@ -25,15 +25,18 @@ class Decoder(nn.Module):
     def __init__(self, config: PolicyConfig) -> None:
         super().__init__()
         self.queries = LearnedTokens(config.horizon, config.width)
+        # Every layer reads the same tokens: one product gives the keys and values of all of them.
+        self.kv = nn.Linear(config.width, config.decoder_layers * 2 * config.width, bias=False)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.final_norm = Norm(config.width)
 
     def forward(self, tokens_BND: Tensor) -> Tensor:
         stream_BHD = self.queries(len(tokens_BND)).contiguous()
         normed_BHD = self.layers[0].self_norm(stream_BHD)
+        kv_of_layers = self.kv(tokens_BND).chunk(len(self.layers), dim=-1)
         for index, layer in enumerate(self.layers):
             following = self.layers[index + 1].self_norm if index + 1 < len(self.layers) else self.final_norm
             stream_BHD, normed_BHD = layer.cross_norm.after(stream_BHD, layer.self_attention(normed_BHD))
-            stream_BHD, normed_BHD = layer.mlp_norm.after(stream_BHD, layer.cross_attention(normed_BHD, tokens_BND))
+            stream_BHD, normed_BHD = layer.mlp_norm.after(stream_BHD, layer.cross_attention(normed_BHD, kv_of_layers[index]))
             stream_BHD, normed_BHD = following.after(stream_BHD, layer.mlp(normed_BHD))
         return normed_BHD

@@ -25,9 +25,11 @@ BATCHES = (1, 4, 16, 64)  # sizes that batches are padded to: libraries choose t
 
 def plain_images(pictures_BVSS3: Tensor, precision: torch.dtype) -> Tensor:
     """Pictures as the network wants them, without augmentation: (V, B, 3, S, S), channels last."""
-    mean_3 = torch.from_numpy(PIXEL_MEAN).to(pictures_BVSS3.device)
-    deviation_3 = torch.from_numpy(PIXEL_DEVIATION).to(pictures_BVSS3.device)
-    scaled_BVSS3 = (pictures_BVSS3.float() / 255 - mean_3) / deviation_3
+    colours = [  # one by one: a graph cannot be captured while a constant array travels to the device
+        (pictures_BVSS3[..., index].float() / 255 - float(PIXEL_MEAN[index])) / float(PIXEL_DEVIATION[index])
+        for index in range(3)
+    ]
+    scaled_BVSS3 = torch.stack(colours, dim=-1)
     return scaled_BVSS3.to(precision).transpose(0, 1).contiguous().movedim(-1, 2)
 
 

@@ -3,6 +3,7 @@
 # B batch (robots first, then humans), R robots, V views, N tokens, D width, H horizon, A action dimensions,
 # C intent dimensions, S picture side, P cells
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +13,7 @@ from egorecovery.policy.attention import CrossAttention, LearnedTokens
 from egorecovery.policy.config import PolicyConfig
 from egorecovery.policy.decoder import Decoder
 from egorecovery.policy.modulation import GatedModulation
+from egorecovery.policy.side_by_side import side_by_side
 from egorecovery.policy.stems import StateStem, Stem
 from egorecovery.policy.trunk import Trunk
 from egorecovery.policy.vision import ViewEncoder
@@ -45,10 +47,11 @@ class Pooling(nn.Module):
     def __init__(self, config: PolicyConfig) -> None:
         super().__init__()
         self.query = LearnedTokens(1, config.width)
+        self.kv = nn.Linear(config.width, 2 * config.width, bias=False)
         self.attention = CrossAttention(config.width, config.heads)
 
     def forward(self, tokens_BND: Tensor) -> Tensor:
-        return self.attention(self.query(len(tokens_BND)), tokens_BND)[:, 0]
+        return self.attention(self.query(len(tokens_BND)), self.kv(tokens_BND))[:, 0]
 
 
 class Policy(nn.Module):
@@ -82,10 +85,14 @@ class Policy(nn.Module):
 
     def tokens(self, images_VB3SS: Tensor, state_BA: Tensor, robots: int, keep_KB: Tensor | None = None) -> Tensor:
         """The trunk's action tokens: everything shared runs once, on both embodiments together."""
-        seen = [
-            stem(cells(view(pixels_B3SS)))
-            for view, cells, stem, pixels_B3SS in zip(self.views, self.cells, self.stems, images_VB3SS, strict=True)
-        ]
+        looks = zip(self.views, self.cells, self.stems, images_VB3SS, strict=True)
+        seen = side_by_side(
+            [
+                lambda view=view, cells=cells, stem=stem, pixels=pixels_B3SS: stem(cells(view(pixels)))
+                for view, cells, stem, pixels_B3SS in looks
+            ],
+            images_VB3SS,
+        )
         felt = [self.robot_state(state_BA[:robots])] if robots else []
         if robots < len(state_BA):
             assert self.human_state is not None, "human rows in a policy built without human data"
@@ -124,12 +131,19 @@ class Policy(nn.Module):
                 feature_BHD = self.modulation(feature_BHD, scale_BD[rows], shift_BD[rows], gate_B[rows])
             return head.projection(feature_BHD)
 
-        people = slice(robots, len(tokens_BND))
         on_human = bool(self.config.correction and self.config.correction.film_on_human)
+        decoded: list[Callable[[], Tensor]] = []
+        if robots:
+            decoded.append(lambda: actions(self.robot, slice(0, robots), modulated=True))
+        if robots < len(tokens_BND):
+            assert self.human is not None, "human rows in a policy built without human data"
+            human = self.human
+            decoded.append(lambda: actions(human, slice(robots, len(tokens_BND)), modulated=on_human))
+        acted = [part() for part in decoded] if on_human else side_by_side(decoded, tokens_BND)
         return Prediction(
             pooled_BD=pooled_BD,
-            robot_action_RHA=actions(self.robot, slice(0, robots), modulated=True) if robots else None,
-            human_action_MHA=actions(self.human, people, on_human) if self.human and robots < len(tokens_BND) else None,
+            robot_action_RHA=acted[0] if robots else None,
+            human_action_MHA=acted[-1] if robots < len(tokens_BND) else None,
             intent_BC=intent_BC,
             gate_logit_B=gate_logit_B,
             film_scale_RD=None if scale_BD is None else scale_BD[:robots],

@@ -17,11 +17,12 @@ class Stem(nn.Module):
         self.place_PD = nn.Parameter(torch.randn(cells, config.width) * 0.02)
         self.norm = Norm(config.width)
         self.queries = LearnedTokens(config.stem_tokens, config.width)
+        self.kv = nn.Linear(config.width, 2 * config.width, bias=False)
         self.attention = CrossAttention(config.width, config.heads)
 
     def forward(self, cells_BPD: Tensor) -> Tensor:
         queries_BMD = self.queries(len(cells_BPD))
-        return queries_BMD + self.attention(queries_BMD, self.norm(cells_BPD + self.place_PD))
+        return queries_BMD + self.attention(queries_BMD, self.kv(self.norm(cells_BPD + self.place_PD)))
 
 
 class StateStem(nn.Module):

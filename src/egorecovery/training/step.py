@@ -76,10 +76,14 @@ class TrainingStep:
             self._replay()
         self._summed += 1
 
-    def rehearse(self, plan: StepPlan) -> None:
+    def rehearse(self, plan: StepPlan) -> dict[str, Tensor]:
         """Forward and backward without an update or a trace: to count work, or to compare gradients."""
         self._load(plan.shard(self._runtime.rank, self._runtime.ranks, self._recipe.batch.robot))
-        self._backward()
+        return self._backward()
+
+    def network_parameters(self) -> list[tuple[str, nn.Parameter]]:
+        """The weights that compute, where a rehearsal leaves its gradients."""
+        return [each for each in self._weights.working.named_parameters() if each[1].requires_grad]
 
     def means(self) -> dict[str, float]:
         """Means of all terms since the last call. Waits for the device."""
@@ -189,6 +193,7 @@ class TrainingStep:
             self._pixel_mean_3,
             self._pixel_deviation_3,
             dtype=self._runtime.precision,
+            space_to_depth=self._runtime.device.type == "cuda",
         )
 
     def _state(self) -> Tensor:

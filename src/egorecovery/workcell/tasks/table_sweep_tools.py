@@ -97,10 +97,9 @@ def add_things(spec: MjSpec) -> None:
         spec.add_material(name=trash.name, rgba=(*trash.rgb, 1), specular=0.1, shininess=0.1)
         body = spec.worldbody.add_body(name=trash.name, pos=(-0.1, 0.05 + 0.03 * number, trash.height_m))
         body.add_freejoint()
-        # Priority: what trash slides on does not matter. Six dimensions where it can roll; a box lies on several points,
-        # whose sliding friction keeps it from turning.
-        geom = body.add_geom(type=trash.shape, size=trash.half_m, mass=0.004, material=trash.name, priority=1)
-        geom.friction, geom.condim = (0.45, 0.01, 0.003), 3 if trash.shape == _TYPE.mjGEOM_BOX else 6
+        # Priority: what trash slides on does not matter. Six dimensions where it can roll.
+        geom = body.add_geom(type=trash.shape, size=trash.half_m, mass=0.004, material=trash.name, priority=2)
+        geom.friction, geom.condim = (0.45, 0.01, 0.003), 4 if trash.shape == _TYPE.mjGEOM_BOX else 6
         geom.contype = geom.conaffinity = 1 | RAMP_BIT
 
 
@@ -123,7 +122,7 @@ def _add_broom(spec: MjSpec) -> None:
         bristles[-1].quat = np.roll(bend.as_quat(), 1)
     for part in bristles:
         # Real bristles yield. Stiff ones must slip instead, or they dig in and twist the broom out of the grip.
-        part.friction, part.priority, part.condim = (0.2, 0.005, 0.0001), 2, 3
+        part.friction, part.priority = (0.2, 0.005, 0.0001), 3
     _box(broom, (0, -0.002, BRISTLES_M + 0.006), (0.036, 0.012, 0.006), "wood", mass_kg=0.015)
     _add_handle(broom, BROOM_GRIP, "wood")
 
@@ -141,7 +140,7 @@ def _add_pan(spec: MjSpec) -> None:
     ramp = _box(pan, middle_m, (outside_m, length_m / 2, thick_m), "pan_plastic", mass_kg=0.004)
     ramp.contype = ramp.conaffinity = RAMP_BIT
     # Rubber: a bead that stops on the slope must not creep out of a trembling hand's pan.
-    ramp.friction, ramp.condim, ramp.priority = (0.45, 0.01, 0.012), 6, 2
+    ramp.friction, ramp.condim, ramp.priority = (0.45, 0.01, 0.012), 6, 3
     ramp.quat = (np.cos(RAMP_RAD / 2), -np.sin(RAMP_RAD / 2), 0, 0)
     floor_m = (PAN_DEPTH_M - back_m) / 2
     _box(pan, (0, -back_m - floor_m, FLOOR_M / 2), (outside_m, floor_m, FLOOR_M / 2), "pan_plastic", mass_kg=0.02)
@@ -178,7 +177,7 @@ def _add_handle(body: Any, grip: Grip, material: str) -> None:
         body, np.asarray(grip.foot_m) + half_m * grip.axis, (HANDLE_M / 2, HANDLE_M / 2, half_m), material, 0.02
     )
     handle.quat = (np.cos(grip.lean_rad / 2), -np.sin(grip.lean_rad / 2), 0, 0)
-    handle.condim, handle.priority = 3, 3  # flat on flat: four points a finger hold it against turning by themselves
+    handle.condim, handle.priority = 3, 1  # flat on flat: four points a finger hold it against turning by themselves
 
 
 def _box(body: Any, centre_m, half_m, material: str, mass_kg: float = 0.0) -> Any:
