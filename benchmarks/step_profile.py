@@ -1,6 +1,6 @@
 """Where the time of a training step goes on a GPU: kernels of graph replays, summed by kind.
 
-    python benchmarks/step_profile.py --recipe paper --image-size 224
+python benchmarks/step_profile.py --recipe paper --image-size 224
 """
 
 import json
@@ -43,7 +43,7 @@ def main(arguments: Arguments) -> None:
     recipe = RECIPES[arguments.recipe]("cube_stack")
     recipe = replace(recipe, policy=replace(recipe.policy, image_size=arguments.image_size))
     runtime = start("cuda")
-    policy = Policy(recipe.policy).to(runtime.device, memory_format=torch.channels_last)
+    policy = Policy(recipe.policy).on(runtime.device)
     step, plans = training_step(recipe, policy, runtime)
     for index in range(4):
         step.run(plans(index))
@@ -60,7 +60,9 @@ def main(arguments: Arguments) -> None:
         kinds[kind][0] += ms
         kinds[kind][1] += event.count / arguments.steps
         kernels.append((ms, event.count / arguments.steps, kind, event.key[:90]))
-    print(f"{arguments.recipe} {arguments.image_size}: {sum(ms for ms, _ in kinds.values()):.2f} ms of kernels per step")
+    print(
+        f"{arguments.recipe} {arguments.image_size}: {sum(ms for ms, _ in kinds.values()):.2f} ms of kernels per step"
+    )
     for name, (ms, count) in sorted(kinds.items(), key=lambda item: -item[1][0]):
         print(f"  {ms:7.2f} ms {count:6.0f} x  {name}")
     for ms, count, kind, key in sorted(kernels, reverse=True)[:28]:

@@ -26,7 +26,7 @@ def gradients_and_loss(
     runtime: Runtime, chosen: Recipe, plain: bool = False
 ) -> tuple[torch.Tensor, dict[str, float], dict[str, torch.Tensor]]:
     seed_initialisation(3)
-    policy = Policy(chosen.policy).to(runtime.device, memory_format=torch.channels_last)
+    policy = Policy(chosen.policy).on(runtime.device)
     torch.manual_seed(5)  # the made-up pictures
     step, plans = training_step(chosen, policy, runtime)
     if plain:
@@ -72,7 +72,7 @@ def test_a_captured_step_trains_as_an_uncaptured_one() -> None:
     for graph in (False, True):
         runtime = Runtime(device=torch.device("cuda"), precision=torch.bfloat16, graph=graph)
         seed_initialisation(3)
-        policy = Policy(recipe().policy).to(runtime.device, memory_format=torch.channels_last)
+        policy = Policy(recipe().policy).on(runtime.device)
         torch.manual_seed(5)
         step, plans = training_step(recipe(), policy, runtime)
         for index in range(20):

@@ -3,6 +3,7 @@
 Kernel tests need a CUDA device, or TRITON_INTERPRET=1 and Triton for the small sizes on a CPU.
 """
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,9 @@ from torch.nn import functional as F  # noqa: E402, N812 - its usual name
 from egorecovery.errors import RecipeError  # noqa: E402
 from egorecovery.policy import kernels  # noqa: E402
 from egorecovery.policy.kernels.dispatch import INTERPRETED, runs_fused, triton  # noqa: E402
+from egorecovery.policy.kernels.layer_norm import totals  # noqa: E402
+
+layer_norm_kernel = sys.modules[totals.__module__]  # the package's own `layer_norm` is the function
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
@@ -255,6 +259,21 @@ def test_float32_stream_runs_between_bfloat16_branches(marked):
     for found, expected in zip(gradients, wanted, strict=True):
         assert found.dtype == expected.dtype
         assert relative_error(found, expected) < 1e-2
+
+
+@pytest.mark.parametrize("partials", [pytest.param(count, marks=needs_kernels) for count in (1, 5, 512, 1300)])
+def test_totals_of_partial_sums_come_in_the_dtypes_of_the_parameters(partials):
+    partial_P2D = torch.randn(partials, 2, 32, device=DEVICE)
+    found = totals(partial_P2D, torch.bfloat16, torch.float32)
+    assert [each.dtype for each in found] == [torch.bfloat16, torch.float32]
+    for each, wanted in zip(found, partial_P2D.double().sum(dim=0), strict=True):
+        assert relative_error(each, wanted) < (1e-2 if each.dtype == torch.bfloat16 else 1e-5)
+
+
+@pytest.mark.parametrize("rows", [pytest.param(count, marks=needs_kernels) for count in (96, 100, 1000)])
+def test_layer_norm_of_more_rows_than_programs_take_at_once_loses_no_gradient(rows, monkeypatch):
+    monkeypatch.setattr(layer_norm_kernel, "BACKWARD_PROGRAMS", 3)
+    check_kernel(layer_norm_case(rows, 256), torch.float32, 2e-5)
 
 
 @pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])

@@ -20,6 +20,8 @@ class Simulate:
     """Record depth maps with human demonstrations."""
     plain_room: bool = False
     """Always the same light, colours and cameras."""
+    across_family: bool = False
+    """Robot recovery from any failure instead of the lab's few staged ones: to score policies on, not to train."""
     workers: int = 0
     """Processes to use; 0 for all cores."""
     executor: Literal["local", "ray"] = "local"
@@ -40,6 +42,7 @@ class Simulate:
             image_size=self.image_size,
             depth=self.depth,
             plain_room=self.plain_room,
+            across_family=self.across_family,
         )
         store = EpisodeStore.create(self.out)
         there = None

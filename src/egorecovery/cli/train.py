@@ -51,6 +51,8 @@ class Train:
     no_graph: bool = False
     stream: bool = False
     """Read pictures from the store at every step, even if all would fit on the device."""
+    probe: Path | None = None
+    """Another store whose episodes are scored during training, beside the held-out ones."""
     log_every: int = 50
     score_every: int = 500
     save_every: int = 2000
@@ -81,6 +83,7 @@ class Train:
                     resume=self.resume,
                     schedule=schedule,
                     stream=self.stream,
+                    probe=EpisodeStore(self.probe) if self.probe else None,
                     watch=progress.step,
                     decoding=progress.decoding,
                 )
@@ -93,7 +96,7 @@ class Train:
                 console.print(f"  held out {name:36s} {value:.4f}")
         return 0
 
-    def resolved(self):  # noqa: ANN201 - a Recipe; importing it here keeps --help fast
+    def resolved(self):
         """Recipe, then method, then budgets and single settings."""
         from dataclasses import replace
 

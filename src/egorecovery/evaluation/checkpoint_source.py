@@ -47,7 +47,7 @@ class OneThread:
     def image_size(self) -> int:
         return self._source.image_size
 
-    def decide(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> Decision:  # noqa: N803 - the contract's names
+    def decide(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> Decision:
         import torch
 
         threads = torch.get_num_threads()

@@ -11,4 +11,12 @@ from egorecovery.policy.config import (
 )
 from egorecovery.policy.decision import ActionSource, Decision, Intervention
 
-__all__ = ["ActionSource", "CorrectionConfig", "Decision", "Intervention", "LossWeights", "PolicyConfig", "VisionConfig"]
+__all__ = [
+    "ActionSource",
+    "CorrectionConfig",
+    "Decision",
+    "Intervention",
+    "LossWeights",
+    "PolicyConfig",
+    "VisionConfig",
+]

@@ -1,8 +1,8 @@
 """Checkpoints: safetensors and one sealed JSON, written whole or not at all. Nothing in them can run code.
 
-    checkpoints/step_00002000/policy.safetensors     weights to use (the average, where one is kept)
-                              training.safetensors   what resuming needs: master weights, optimiser, clipping
-                              checkpoint.json        recipe, statistics, data hashes, SHA-256 of both; written last
+checkpoints/step_00002000/policy.safetensors     weights to use (the average, where one is kept)
+                          training.safetensors   what resuming needs: master weights, optimiser, clipping
+                          checkpoint.json        recipe, statistics, data hashes, SHA-256 of both; written last
 """
 
 import os
@@ -44,7 +44,7 @@ class Checkpoint:
 
     @property
     def config(self) -> PolicyConfig:
-        return from_json(PolicyConfig, self.recipe["policy"], "recipe.policy")
+        return from_json(PolicyConfig, self.recipe.get("policy"), "recipe.policy")
 
     def weights(self) -> dict[str, Tensor]:
         return _tensors(self.path, "policy.safetensors")
@@ -86,10 +86,14 @@ def save(
             "files": {name: file_sha256(draft / name) for name in FILES},
         }
         write_file(draft / "checkpoint.json", seal(card))
+        replaced = draft.with_name(f"{draft.name}.replaced")
+        shutil.rmtree(replaced, ignore_errors=True)
         if final.exists():  # a run that went back to an older checkpoint comes here again
-            shutil.rmtree(final)
+            final.rename(replaced)  # not removed in its place: killed halfway, it would look like a checkpoint
         draft.rename(final)
         sync_directory(folder)
+        if replaced.exists():
+            shutil.rmtree(replaced)
     return final
 
 
@@ -105,18 +109,23 @@ def open_checkpoint(path: Path) -> Checkpoint:
         raise CheckpointError(f"{error}; use an earlier checkpoint") from None
     if card.get("format") != FORMAT:
         raise CheckpointError(f"{path}: format is {card.get('format')!r}, this version reads {FORMAT!r}")
+    try:
+        hashes = dict(card["files"])
+        found = Checkpoint(
+            path=path,
+            step=int(card["step"]),
+            recipe=dict(card["recipe"]),
+            statistics=statistics_from_json(card["statistics"]),
+            data=str(card["data"]),
+            revision=card["revision"],
+            gate_sample=[float(gate) for gate in card["gate_sample"]],
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # intact, but not written by `save`
+        raise CheckpointError(f"{path / 'checkpoint.json'}: not the card of a checkpoint: {error!r}") from None
     for name in FILES:
-        if not (path / name).is_file() or file_sha256(path / name) != card["files"].get(name):
+        if not (path / name).is_file() or file_sha256(path / name) != hashes.get(name):
             raise CheckpointError(f"{path / name}: missing or damaged; use an earlier checkpoint")
-    return Checkpoint(
-        path=path,
-        step=card["step"],
-        recipe=card["recipe"],
-        statistics=statistics_from_json(card["statistics"]),
-        data=card["data"],
-        revision=card["revision"],
-        gate_sample=card["gate_sample"],
-    )
+    return found
 
 
 def latest(folder: Path) -> Path | None:

@@ -27,9 +27,15 @@ class VisionConfig:
             raise RecipeError(f"vision: one depth per width is wanted, got widths {self.widths}, depths {self.depths}")
         if self.pretrained and self.norm == "group":
             raise RecipeError('vision: pretrained weights come with batch norm; set norm to "frozen_batch"')
-        for width in (self.stem_width, *self.widths):
+        if min(self.stem_width, *self.widths, *self.depths, self.group_channels) < 1:
+            raise RecipeError("vision: stem_width, widths, depths and group_channels must be positive")
+        inner = tuple(width // 4 for width in self.widths) if self.block == "bottleneck" else ()
+        for width in (self.stem_width, *self.widths, *inner) if self.norm == "group" else ():
             if width % self.group_channels:
-                raise RecipeError(f"vision: width {width} is not a multiple of group_channels {self.group_channels}")
+                inside = " inside a bottleneck" if width in inner else ""
+                raise RecipeError(
+                    f"vision: width {width}{inside} is not a multiple of group_channels {self.group_channels}"
+                )
 
     @property
     def stride(self) -> int:
@@ -75,6 +81,10 @@ class PolicyConfig:
     correction: CorrectionConfig | None = field(default_factory=CorrectionConfig)
 
     def __post_init__(self) -> None:
+        for name in ("image_size", "width", "heads", "mlp_ratio", "stem_tokens", "action_tokens", "blocks",
+                     "decoder_layers", "horizon", "action_dim"):  # fmt: skip
+            if getattr(self, name) < 1:
+                raise RecipeError(f"{name} must be positive, got {getattr(self, name)}")
         if self.width % self.heads:
             raise RecipeError(f"width {self.width} is not a multiple of {self.heads} heads")
         if self.image_size % self.vision.stride:
@@ -110,6 +120,6 @@ class LossWeights:
     nominal_form: Literal["film", "intent"] = "film"  # intent: the release's (p |c|)^2 over all robot frames
 
     def __post_init__(self) -> None:
-        negative = [name for name in ("intent", "gate", "nominal", "imitation_beta") if getattr(self, name) < 0]
-        if negative:
-            raise RecipeError(f"losses.{negative[0]} must not be negative, got {getattr(self, negative[0])}")
+        for name in ("intent", "gate", "nominal", "imitation_beta"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise RecipeError(f"losses.{name} must be finite and not be negative, got {getattr(self, name)}")

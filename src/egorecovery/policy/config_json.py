@@ -3,7 +3,7 @@
 import difflib
 import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -55,6 +55,10 @@ def _dataclass_from(kind: Any, record: Any, where: str) -> Any:
             near = difflib.get_close_matches(name, hints, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it may have {', '.join(hints)}"
             raise RecipeError(f"{where}.{name} is not known; {hint}")
+    needed = [each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING]
+    for name in needed:
+        if name not in record:
+            raise RecipeError(f"{where}.{name} is missing")
     return kind(**{name: from_json(hints[name], value, f"{where}.{name}") for name, value in record.items()})
 
 
@@ -87,7 +91,8 @@ def changed(recipe: Any, changes: Mapping[str, str]) -> Any:
         if not isinstance(place, dict) or last not in place:
             near = difflib.get_close_matches(name, flat(record), n=1)
             raise RecipeError(f"there is no setting '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
-        place[last] = _parsed(text)
+        value = _parsed(text)
+        place[last] = text if isinstance(place[last], str) and not isinstance(value, str) else value  # a name may be 7
     return from_json(type(recipe), record)
 
 

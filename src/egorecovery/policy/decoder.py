@@ -2,6 +2,9 @@
 
 # B batch, H horizon, N action tokens, D width
 
+from collections.abc import Sequence
+from typing import cast
+
 from torch import Tensor, nn
 
 from egorecovery.policy.attention import CrossAttention, LearnedTokens, Mlp, Norm, SelfAttention
@@ -31,12 +34,15 @@ class Decoder(nn.Module):
         self.final_norm = Norm(config.width)
 
     def forward(self, tokens_BND: Tensor) -> Tensor:
+        layers = cast("Sequence[DecoderLayer]", self.layers)
         stream_BHD = self.queries(len(tokens_BND)).contiguous()
-        normed_BHD = self.layers[0].self_norm(stream_BHD)
-        kv_of_layers = self.kv(tokens_BND).chunk(len(self.layers), dim=-1)
-        for index, layer in enumerate(self.layers):
-            following = self.layers[index + 1].self_norm if index + 1 < len(self.layers) else self.final_norm
+        normed_BHD = layers[0].self_norm(stream_BHD)
+        kv_of_layers = self.kv(tokens_BND).chunk(len(layers), dim=-1)
+        for index, layer in enumerate(layers):
+            following = layers[index + 1].self_norm if index + 1 < len(layers) else self.final_norm
             stream_BHD, normed_BHD = layer.cross_norm.after(stream_BHD, layer.self_attention(normed_BHD))
-            stream_BHD, normed_BHD = layer.mlp_norm.after(stream_BHD, layer.cross_attention(normed_BHD, kv_of_layers[index]))
+            stream_BHD, normed_BHD = layer.mlp_norm.after(
+                stream_BHD, layer.cross_attention(normed_BHD, kv_of_layers[index])
+            )
             stream_BHD, normed_BHD = following.after(stream_BHD, layer.mlp(normed_BHD))
         return normed_BHD

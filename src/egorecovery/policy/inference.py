@@ -14,8 +14,8 @@ from torch import Tensor
 from egorecovery.episodes import Camera, Embodiment
 from egorecovery.errors import RecipeError
 from egorecovery.policy.checkpoint import load_into, open_checkpoint
-from egorecovery.policy.device import pick_device
 from egorecovery.policy.decision import Decision, Intervention
+from egorecovery.policy.device import pick_device
 from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.pixels import PIXEL_DEVIATION, PIXEL_MEAN
 from egorecovery.policy.policy import Policy
@@ -53,6 +53,9 @@ class TrainedPolicy:
         self.intervention = intervention or Intervention()
         if self.config.correction is None and self.intervention != Intervention():
             raise RecipeError(f"{name} has neither gate nor intent: '{self.intervention.words}' cannot be done to it")
+        unfelt = self._unfelt()
+        if unfelt != Intervention():
+            raise RecipeError(f"{name} was trained without what '{unfelt.words}' acts on: it would change nothing")
         self._gate_sample = np.zeros(0, np.float32) if gate_sample is None else gate_sample
         if self.intervention.gate == "shuffled" and not len(self._gate_sample):
             raise RecipeError(f"{name} was saved without a sample of its gates: it cannot be run with shuffled ones")
@@ -60,7 +63,16 @@ class TrainedPolicy:
         self._precision = precision or (torch.bfloat16 if device.type == "cuda" else torch.float32)
         self._policy = policy.to(device, self._precision).eval().requires_grad_(False)
         self._statistics = statistics
-        self._graphs: dict[int, _Captured] | None = {} if (device.type == "cuda" if graphs is None else graphs) else None
+        self._graphs: dict[int, _Captured] | None = (
+            {} if (device.type == "cuda" if graphs is None else graphs) else None
+        )
+
+    def _unfelt(self) -> Intervention:
+        """The part of the intervention that this policy's modulation cannot feel."""
+        correction, asked = self.config.correction, self.intervention
+        if correction is None or correction.modulation == "none":
+            return asked
+        return Intervention(gate=asked.gate) if correction.modulation == "always_on" else Intervention()
 
     @property
     def cameras(self) -> tuple[Camera, ...]:
@@ -87,6 +99,10 @@ class TrainedPolicy:
     def _check(self, images: ndarray, state: ndarray) -> None:
         size, views = self.image_size, len(self.cameras)
         wanted = (len(state), views, size, size, 3)
+        if not len(state):
+            raise RecipeError(f"{self.name} wants at least one observation")
+        if images.dtype != np.uint8:
+            raise RecipeError(f"{self.name} wants pictures of bytes (uint8, 0..255), got {images.dtype}")
         if images.shape != wanted or state.shape != (len(state), self.config.action_dim):
             raise RecipeError(
                 f"{self.name} wants pictures of shape {wanted} ({', '.join(self.cameras)}) and states of "
@@ -179,7 +195,7 @@ def load_action_source(
     return TrainedPolicy(
         policy,
         saved.statistics,
-        name=f"{saved.recipe['name']} {saved.recipe['task']} step {saved.step}",
+        name=f"{saved.recipe.get('name')} {saved.recipe.get('task')} step {saved.step}",
         device=pick_device(device),
         intervention=intervention,
         gate_sample=np.asarray(saved.gate_sample, np.float32),

@@ -1,4 +1,4 @@
-"""Statistics of states and actions, per embodiment and dimension. Fitted on the training pool, kept in the checkpoint."""
+"""Statistics of states and actions, per embodiment and dimension: fitted on the training pool, kept in checkpoints."""
 
 # T frames, A dimensions
 
@@ -10,12 +10,18 @@ from jaxtyping import Float, Float32
 from numpy import ndarray
 
 from egorecovery.episodes import Embodiment
+from egorecovery.episodes.vocabulary import STATE_DIM
 from egorecovery.errors import RecipeError
 from egorecovery.intent import PoolStatistics
 
 Normalisation = Literal["zscore", "quantile"]
-# A joint that hardly moves is not noise to be blown up: below this (rad, m or aperture) a spread counts as this much.
-LEAST_SPREAD = 0.01
+# What hardly moves is not to be blown up: below this a spread counts as this much. Joint encoders are exact; a hand
+# reconstructed from pictures trembles by millimetres and degrees, and a policy that is asked to predict the tremor of
+# a resting hand learns nothing else (docs/log.md): x y z in metres, three angles in radians, aperture, per hand.
+LEAST_SPREAD = {
+    Embodiment.ROBOT: np.full(STATE_DIM, 0.01),
+    Embodiment.HUMAN: np.tile([0.02, 0.02, 0.02, 0.1, 0.1, 0.1, 0.1], STATE_DIM // 7),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +32,7 @@ class Normaliser:
     spread_A: Float32[ndarray, " A"]
 
     @classmethod
-    def fit(cls, values_TA: Float[ndarray, "T A"], how: Normalisation) -> "Normaliser":
+    def fit(cls, values_TA: Float[ndarray, "T A"], how: Normalisation, embodiment: Embodiment) -> "Normaliser":
         if not len(values_TA):
             raise RecipeError("no frame to take state and action statistics from")
         if how == "quantile":
@@ -34,7 +40,7 @@ class Normaliser:
             centre_A, spread_A = (low_A + high_A) / 2, (high_A - low_A) / 2
         else:
             centre_A, spread_A = values_TA.mean(axis=0, dtype=np.float64), values_TA.std(axis=0, dtype=np.float64)
-        return cls(centre_A.astype(np.float32), np.maximum(spread_A, LEAST_SPREAD).astype(np.float32))
+        return cls(centre_A.astype(np.float32), np.maximum(spread_A, LEAST_SPREAD[embodiment]).astype(np.float32))
 
     def normalise(self, values: Float32[ndarray, "*batch A"]) -> Float32[ndarray, "*batch A"]:
         return (values - self.centre_A) / self.spread_A

@@ -1,6 +1,6 @@
 """Eq. 3: each term of the objective trains the part that its data can speak for.
 
-    L = L_bc^r + L_bc^h + lambda_c L_c + lambda_g L_g + lambda_n L_n
+L = L_bc^r + L_bc^h + lambda_c L_c + lambda_g L_g + lambda_n L_n
 """
 
 # B batch (robots first), R robots, M humans, H horizon, A action dimensions, C intent dimensions
@@ -88,7 +88,10 @@ def nominal_loss(
         prediction.gate_logit_B,
         prediction.intent_BC,
     )
-    assert scale_RD is not None and shift_RD is not None and logit_B is not None and intent_BC is not None
+    assert scale_RD is not None
+    assert shift_RD is not None
+    assert logit_B is not None
+    assert intent_BC is not None
     robots = len(scale_RD)
     gate_R = logit_B[:robots].sigmoid()
     if form == "intent":

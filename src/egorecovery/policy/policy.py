@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -76,6 +77,15 @@ class Policy(nn.Module):
         modulated = correction is not None and correction.modulation != "none"
         self.modulation = GatedModulation(correction, config.width) if correction and modulated else None
 
+    def load_pretrained_vision(self, source: str) -> None:
+        """Every view starts from the same weights; see `ViewEncoder.load_pretrained`."""
+        for view in self.views:
+            cast("ViewEncoder", view).load_pretrained(source)
+
+    def on(self, device: torch.device) -> "Policy":
+        """Moved, with the memory layout that convolutions like."""
+        return self.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload] - torch's stub lacks it
+
     def forward(self, images_VB3SS: Tensor, state_BA: Tensor, robots: int, keep_KB: Tensor | None = None) -> Prediction:
         """The first `robots` rows are robot observations, the others human; `keep_KB` are drop-path factors."""
         tokens_BND = self.tokens(images_VB3SS, state_BA, robots, keep_KB)
@@ -127,7 +137,9 @@ class Policy(nn.Module):
         def actions(head: ActionHead, rows: slice, modulated: bool) -> Tensor:
             feature_BHD = head.decoder(tokens_BND[rows])
             if modulated and self.modulation:
-                assert scale_BD is not None and shift_BD is not None and gate_B is not None
+                assert scale_BD is not None
+                assert shift_BD is not None
+                assert gate_B is not None
                 feature_BHD = self.modulation(feature_BHD, scale_BD[rows], shift_BD[rows], gate_B[rows])
             return head.projection(feature_BHD)
 

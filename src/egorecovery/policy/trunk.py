@@ -2,6 +2,9 @@
 
 # B batch, N tokens, D width
 
+from collections.abc import Sequence
+from typing import cast
+
 from torch import Tensor, nn
 
 from egorecovery.policy.attention import Mlp, Norm, SelfAttention
@@ -28,10 +31,11 @@ class Trunk(nn.Module):
 
         Each sum of stream and branch is left to the norm that follows it, which saves a pass over memory.
         """
-        kept = [None] * (2 * len(self.blocks)) if keep_RB is None else list(keep_RB.unbind())
-        normed_BND = self.blocks[0].attention_norm(stream_BND)
-        for index, block in enumerate(self.blocks):
-            following = self.blocks[index + 1].attention_norm if index + 1 < len(self.blocks) else self.final_norm
+        blocks = cast("Sequence[Block]", self.blocks)
+        kept = [None] * (2 * len(blocks)) if keep_RB is None else list(keep_RB.unbind())
+        normed_BND = blocks[0].attention_norm(stream_BND)
+        for index, block in enumerate(blocks):
+            following = blocks[index + 1].attention_norm if index + 1 < len(blocks) else self.final_norm
             attended_BND = block.attention(normed_BND)
             stream_BND, normed_BND = block.mlp_norm.after(stream_BND, attended_BND, kept[2 * index])
             stream_BND, normed_BND = following.after(stream_BND, block.mlp(normed_BND), kept[2 * index + 1])

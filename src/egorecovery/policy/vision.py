@@ -6,6 +6,8 @@ is ours, because norm, residual sum, ReLU and pooling are one pass over memory w
 
 # B batch, C channels, P cells
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from transformers import ResNetConfig, ResNetModel
@@ -37,6 +39,11 @@ class GroupNorm(nn.Module):
 
 class FrozenBatchNorm(nn.Module):
     """Batch norm with the statistics and the affine map it was pretrained with: a constant scale and shift."""
+
+    weight: Tensor
+    bias: Tensor
+    running_mean: Tensor
+    running_var: Tensor
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -71,9 +78,10 @@ class ViewEncoder(nn.Module):
 
     def forward(self, pixels_B3HW: Tensor) -> Tensor:
         """Pixels, or the same cut into 2 x 2 cells as `gather_augmented` can write them."""
-        stem = self.network.embedder.embedder
+        network: Any = self.network
+        stem = network.embedder.embedder
         maps_BCHW = stem.normalization.pooled(_stem_convolution(stem.convolution, pixels_B3HW))
-        for stage in self.network.encoder.stages:
+        for stage in network.encoder.stages:
             for block in stage.layers:
                 maps_BCHW = _residual_block(block, maps_BCHW)
         return maps_BCHW.flatten(2).transpose(1, 2)
@@ -112,7 +120,8 @@ def _stem_convolution(convolution: nn.Conv2d, pixels_B3HW: Tensor) -> Tensor:
     return nn.functional.conv2d(pixels_B3HW, weight, padding=CELL_STEM_PADDING)
 
 
-def _residual_block(block: nn.Module, maps_BCHW: Tensor) -> Tensor:
+def _residual_block(block: Any, maps_BCHW: Tensor) -> Tensor:
+    """`block` is a `transformers` layer: torch cannot tell a type checker what its parts are."""
     shortcut_BCHW = maps_BCHW
     if not isinstance(block.shortcut, nn.Identity):
         shortcut_BCHW = block.shortcut.normalization(block.shortcut.convolution(maps_BCHW), relu=False)

@@ -72,14 +72,17 @@ def fit(recorded: Sequence[Recorded], recipe: Recipe) -> Statistics:
     for embodiment in Embodiment:
         of_it = [each for each in recorded if each.source.embodiment is embodiment]
         if of_it:
-            state[embodiment] = Normaliser.fit(np.concatenate([each.state_TA for each in of_it]), recipe.normalisation)
-            action[embodiment] = Normaliser.fit(
-                np.concatenate([each.action_TA for each in of_it]), recipe.normalisation
+            states, actions = (
+                np.concatenate([getattr(each, name) for each in of_it]) for name in ("state_TA", "action_TA")
             )
+            state[embodiment] = Normaliser.fit(states, recipe.normalisation, embodiment)
+            action[embodiment] = Normaliser.fit(actions, recipe.normalisation, embodiment)
     recovering = any(each.source.is_recovery for each in recorded)
     intent = pool_statistics((each.source, each.labels) for each in recorded) if recovering else None
     if recipe.policy.correction and intent is None:
-        raise RecipeError("corrective intent needs recovery episodes: add robot_recovery or human_recovery to the budget")
+        raise RecipeError(
+            "corrective intent needs recovery episodes: add robot_recovery or human_recovery to the budget"
+        )
     if recipe.policy.correction and intent and len(intent.normaliser.divisor) != recipe.policy.correction.intent_dim:
         raise RecipeError(
             f"policy.correction.intent_dim is {recipe.policy.correction.intent_dim}, but the labels of {recipe.task} have "

@@ -5,7 +5,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from egorecovery.episodes import EpisodeStore
+from egorecovery.episodes import EpisodeId, EpisodeStore, Source
 from egorecovery.episodes.durable import write_file
 from egorecovery.episodes.sealed import digest
 from egorecovery.errors import CheckpointError, RecipeError, TrainingStopped
@@ -34,6 +34,7 @@ from egorecovery.training.scoring import HeldOut, Scores, score, thinned
 from egorecovery.training.step import TrainingStep
 from egorecovery.training.weights import Weights
 
+EVERYTHING = 10**9  # episodes
 RESIDENT_SHARE = 0.6  # of free device memory that pictures may take
 SAVED_AND_STOPPED = 75  # exit code after SIGTERM or Ctrl-C: saved, run again with --resume
 
@@ -62,8 +63,8 @@ class Progress:
     values: dict[str, float]
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: the run was asked to stop and did
-    """Saved after a signal; `--resume` goes on."""
+class Stopped(Exception):
+    """Not an error: the run was asked to stop, saved and did; `--resume` goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +82,14 @@ def train(
     resume: bool = False,
     schedule: Schedule | None = None,
     stream: bool = False,
+    probe: EpisodeStore | None = None,
     watch: Callable[[Progress], None] = lambda progress: None,
     decoding: Callable[[int, int], None] = lambda done, total: None,
 ) -> Outcome:
-    """Trains to the recipe's last step. Files appear in `run`: recipe.json, pools.json, log.jsonl, checkpoints/."""
+    """Trains to the recipe's last step. Files appear in `run`: recipe.json, log.jsonl, checkpoints/.
+
+    A `probe` is another store, all of whose episodes of the task are scored beside the held-out ones.
+    """
     schedule = schedule or Schedule()
     if recipe.batch.robot % runtime.ranks or recipe.batch.human % runtime.ranks:
         raise RecipeError(f"batch {recipe.batch} cannot be shared equally by {runtime.ranks} processes")
@@ -96,22 +101,29 @@ def train(
     found = _checkpoint_to_resume(run, recipe, data, resume, runtime)
     if found:
         statistics = found.statistics
+    if runtime.first:
+        run.mkdir(parents=True, exist_ok=True)
+        write_file(run / "recipe.json", _json(to_json(recipe)))
 
     seed_initialisation(recipe.seed)
     master = Policy(recipe.policy)
     if recipe.policy.vision.pretrained and not found:
-        for view in master.views:
-            view.load_pretrained(recipe.policy.vision.pretrained)
-    master = master.to(runtime.device, memory_format=torch.channels_last)
+        master.load_pretrained_vision(recipe.policy.vision.pretrained)
+    master = master.on(runtime.device)
     weights = Weights(master, runtime.precision, recipe.optimisation.average_decay)
     pictures = _pictures(store, frames, recipe, runtime, stream, decoding)
     step = TrainingStep(recipe, frames, pictures, weights, runtime)
     if found:
         _restore(found, weights, step)
-    held_out = _held_out(store, pools, statistics, frames, recipe, runtime) if runtime.first else None
-    job = _Run(recipe, run, runtime, schedule, frames, statistics, data, weights, step, held_out, watch)
+    scored: dict[str, tuple[HeldOut, list[int]]] = {}
+    if runtime.first:
+        scored |= _to_score("", store, in_order(pools.held_out), statistics, frames, recipe, runtime)
+        if probe:
+            everything = in_order(select(probe, replace(recipe, held_out=EVERYTHING), checked=False).held_out)
+            scored |= _to_score("probe/", probe, everything, statistics, frames, recipe, runtime)
+    job = _Run(recipe, run, runtime, schedule, frames, statistics, data, weights, step, scored, watch)
     try:
-        return job.go(found.step if found else 0)
+        return job.go(found)
     finally:
         pictures.close()
 
@@ -130,16 +142,19 @@ class _Run:
         data: str,
         weights: Weights,
         step: TrainingStep,
-        held_out: tuple[HeldOut, list[int]] | None,
+        scored: dict[str, tuple[HeldOut, list[int]]],
         watch: Callable[[Progress], None],
     ) -> None:
         self.recipe, self.run, self.runtime, self.schedule = recipe, run, runtime, schedule
         self.frames, self.statistics, self.data = frames, statistics, data
-        self.weights, self.step, self.held_out, self.watch = weights, step, held_out, watch
+        self.weights, self.step, self.scored, self.watch = weights, step, scored, watch
         self.scores = Scores(values={}, robot_gates=[])
         self.log: RunLog | None = None
 
-    def go(self, done: int) -> Outcome:
+    def go(self, found: Checkpoint | None) -> Outcome:
+        done = found.step if found else 0
+        if found:  # a checkpoint saved before the next scores has the last ones' gates, as if never stopped
+            self.scores = Scores(values={}, robot_gates=found.gate_sample)
         if self.runtime.first:
             cut_log(self.run / "log.jsonl", done)
             self.log = RunLog(self.run)
@@ -158,9 +173,10 @@ class _Run:
         for index in range(done, steps):
             self.step.run(self.plan(index))
             done = index + 1
-            if done % self.schedule.look == 0 or done == steps:
+            logging = done % self.schedule.log == 0 or done == steps
+            if logging or done % self.schedule.look == 0:
                 self._stop_if_not_finite()
-            if done % self.schedule.log == 0 or done == steps:
+            if logging:
                 values = self.step.means()
                 rate = (done - since) * self.recipe.batch.size / (time.monotonic() - since_s)
                 self._log(done, "train", {**values, "learning_rate": self.plan_rate(index), "samples_per_s": rate})
@@ -198,20 +214,27 @@ class _Run:
         if bad is None:
             return
         plan = self.plan(bad)
-        samples = [{"episode": self.frames.samples[row][0], "frame": self.frames.samples[row][1]} for row in plan.frame_B]
+        samples = [
+            {"episode": self.frames.samples[row][0], "frame": self.frames.samples[row][1]} for row in plan.frame_B
+        ]
         path = self.run / f"not_finite_step_{bad:08d}.json"
-        write_file(path, _json({"step": bad, "samples": samples}))
+        if self.runtime.first:
+            write_file(path, _json({"step": bad, "samples": samples}))
         raise TrainingStopped(
             f"the loss or a gradient of step {bad} is not finite; no update was made with it. The step's samples are in "
             f"{path}: look at them with 'egorecovery inspect', or lower optimisation.learning_rate, then use --resume"
         )
 
     def _score(self, done: int) -> None:
-        if self.held_out is None:
+        if not self.scored:
             return
         policy = self.weights.working if self.weights.average is None else self.weights.averaged()
-        policy.eval()
-        self.scores = score(policy.to(self.runtime.precision), *self.held_out, self.recipe)
+        policy = policy.to(self.runtime.precision).eval()
+        parts = {prefix: score(policy, *what, self.recipe) for prefix, what in self.scored.items()}
+        self.scores = Scores(
+            values={prefix + name: value for prefix, part in parts.items() for name, value in part.values.items()},
+            robot_gates=[gate for part in parts.values() for gate in part.robot_gates],
+        )
         self._log(done, "held_out", dict(self.scores.values))
 
     def _log(self, done: int, kind: str, values: dict[str, Any]) -> None:
@@ -261,10 +284,7 @@ def _checkpoint_to_resume(run: Path, recipe: Recipe, data: str, resume: bool, ru
     there = latest(folder)
     if there and not resume:
         raise CheckpointError(f"{run} already has a checkpoint ({there.name}); use --resume, or another --run")
-    if runtime.first:
-        run.mkdir(parents=True, exist_ok=True)
-        write_file(run / "recipe.json", _json(to_json(recipe)))
-    for leftover in incomplete(folder):
+    for leftover in incomplete(folder) if runtime.first else ():
         print(f"{leftover}: an incomplete checkpoint, left by a save that was killed; it is not used")
     if there is None:
         return None
@@ -317,25 +337,26 @@ def _free_bytes(device: torch.device) -> int:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
 
 
-def _held_out(
-    store: EpisodeStore, pools: Pools, statistics: Statistics, training: FrameTable, recipe: Recipe, runtime: Runtime
-) -> tuple[HeldOut, list[int]] | None:
-    """Held-out episodes of the embodiments that are trained on."""
-    episodes = [each for each in in_order(pools.held_out) if each[0].embodiment in statistics.state]
+def _to_score(
+    prefix: str,
+    store: EpisodeStore,
+    episodes: list[tuple[Source, EpisodeId]],
+    statistics: Statistics,
+    training: FrameTable,
+    recipe: Recipe,
+    runtime: Runtime,
+) -> dict[str, tuple[HeldOut, list[int]]]:
+    """Episodes of the embodiments that are trained on, decoded, under the name their scores get."""
+    episodes = [each for each in episodes if each[0].embodiment in statistics.state]
     if not episodes:
-        return None
+        return {}
     frames = frame_table.table(frame_table.read(store, episodes, recipe), statistics, recipe)
     rows = thinned(frames)
-    pictures = decode(
-        store,
-        [frames.samples[row] for row in rows],
-        recipe.policy.cameras,
-        recipe.policy.image_size,
-        runtime.device,
-    )
+    samples = [frames.samples[row] for row in rows]
+    pictures = decode(store, samples, recipe.policy.cameras, recipe.policy.image_size, runtime.device)
     masked = training.intent_FC[training.intent_mask_F]
     mean = masked.mean(axis=0) if len(masked) else np.zeros(training.intent_FC.shape[1], np.float32)
-    return HeldOut(frames=frames, pictures_FVSS3=pictures, mean_intent_C=mean), rows
+    return {prefix: (HeldOut(frames=frames, pictures_FVSS3=pictures, mean_intent_C=mean), rows)}
 
 
 @contextmanager

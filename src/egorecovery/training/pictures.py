@@ -4,7 +4,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ AHEAD = 3  # steps decoded before they are asked for
 DECODE_AT_ONCE = 512  # frames: enough for all threads, little memory
 
 
+@runtime_checkable
 class Pictures(Protocol):
     """Gives a batch a table of frames and the rows of it to use."""
 

@@ -30,10 +30,10 @@ def in_order(pool: Mapping[Source, tuple[EpisodeId, ...]]) -> list[tuple[Source,
     return [(source, episode) for source in Source for episode in pool.get(source, ())]
 
 
-def select(store: EpisodeStore, recipe: Recipe) -> Pools:
+def select(store: EpisodeStore, recipe: Recipe, checked: bool = True) -> Pools:
     """Held-out episodes first, by a rank that only the episode's name decides; then the budget, by the run's seed.
 
-    A larger budget of the same seed contains the smaller one.
+    A larger budget of the same seed contains the smaller one. Unchecked, a budget that cannot be filled is not.
     """
     usable = _usable(store, recipe.task, recipe.intent)
     held_out: dict[Source, tuple[EpisodeId, ...]] = {}
@@ -42,7 +42,7 @@ def select(store: EpisodeStore, recipe: Recipe) -> Pools:
         there = sorted(usable[source].kept, key=lambda episode: _rank("held out", episode))
         wanted = recipe.budget.of(source)
         held_out[source], rest = tuple(there[: recipe.held_out]), there[recipe.held_out :]
-        if wanted > len(rest):
+        if checked and wanted > len(rest):
             raise RecipeError(_too_few(store, recipe, source, wanted, len(there), usable[source]))
         training[source] = tuple(sorted(rest, key=lambda episode: _rank(f"budget {recipe.seed}", episode))[:wanted])
     return Pools(training=training, held_out=held_out)
@@ -94,8 +94,8 @@ def _too_few(store: EpisodeStore, recipe: Recipe, source: Source, wanted: int, t
     ]
     held = min(recipe.held_out, there)
     return (
-        f"{store.root}: the budget asks for {wanted} {source} episodes of {recipe.task}, but {there - held} can be used "
-        f"({there} labelled, {held} of them held out"
+        f"{store.root}: the budget asks for {wanted} {source} episodes of {recipe.task}, but {there - held} can be "
+        f"used ({there} labelled, {held} of them held out"
         + (f"; left out: {', '.join(reasons)}" if reasons else "")
         + "); collect more, or lower budget or held_out"
     )

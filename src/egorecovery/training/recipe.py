@@ -67,6 +67,9 @@ class Optimisation:
             raise RecipeError(f"steps must be positive, got {self.steps}")
         if not 0 <= self.least_learning_rate <= self.learning_rate:
             raise RecipeError("learning rates must satisfy 0 <= least_learning_rate <= learning_rate")
+        for name in ("warmup_steps", "weight_decay", "clip_after", "clip_deviations"):
+            if not getattr(self, name) >= 0:
+                raise RecipeError(f"{name} must not be negative, got {getattr(self, name)}")
         if self.average_decay is not None and not 0 < self.average_decay < 1:
             raise RecipeError(f"average_decay must lie in 0..1, got {self.average_decay}")
 
@@ -82,6 +85,12 @@ class Augmentation:
     shift: float = 0.04  # of the picture's side, edges repeated
     state_noise: float = 0.0  # standard deviation, in normalised units
     state_dropout: float = 0.0  # share of samples that see no proprioception: policies that lean on it ignore pictures
+
+    def __post_init__(self) -> None:
+        most = {"state_noise": float("inf"), "hue_turns": 0.5}
+        for name, amount in vars(self).items():
+            if not 0 <= amount <= most.get(name, 1.0):
+                raise RecipeError(f"augmentation.{name} must lie in 0..{most.get(name, 1.0):g}, got {amount}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,4 +63,4 @@ def seed_initialisation(seed: int) -> None:
     """First weights come from torch's own generator; everything later from plans."""
     torch.manual_seed(seed)
     random.seed(seed)  # transformers' initialisers may ask any of the three
-    np.random.seed(seed)  # noqa: NPY002 - see above
+    np.random.seed(seed)

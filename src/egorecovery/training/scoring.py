@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
 from numpy import ndarray
 from scipy.stats import rankdata
 from torch import Tensor
@@ -81,7 +81,7 @@ def score(policy: Policy, held_out: HeldOut, rows: list[int], recipe: Recipe) ->
 
 
 def action_error(
-    action_BHA: Float[ndarray, "B H A"], frames: FrameTable, rows: Float[ndarray, " B"]
+    action_BHA: Float[ndarray, "B H A"], frames: FrameTable, rows: Int64[ndarray, " B"]
 ) -> Float[ndarray, " B"]:
     wanted_BH = rows[:, None] + np.arange(action_BHA.shape[1])
     last_B1 = frames.last_F[rows][:, None]

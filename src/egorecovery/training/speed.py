@@ -6,13 +6,14 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from egorecovery.episodes import Embodiment
+from egorecovery.episodes import Embodiment, episode_id
 from egorecovery.policy.inference import TrainedPolicy
 from egorecovery.policy.kernels import plain_kernels
 from egorecovery.policy.normaliser import Normaliser, Statistics
@@ -58,7 +59,7 @@ class Speed:
 def measure(recipe: Recipe, runtime: Runtime, steps: int = 50, batches: tuple[int, ...] = (1, 16)) -> Speed:
     device = runtime.device
     seed_initialisation(recipe.seed)
-    policy = Policy(recipe.policy).to(device, memory_format=torch.channels_last)
+    policy = Policy(recipe.policy).on(device)
     parameters_m = sum(weight.numel() for weight in policy.parameters()) / 1e6
     step, plans = training_step(recipe, policy, runtime)
     flop = _flop(step, plans(0))
@@ -73,7 +74,9 @@ def measure(recipe: Recipe, runtime: Runtime, steps: int = 50, batches: tuple[in
         recipe=recipe.name,
         image_size=recipe.policy.image_size,
         batch=recipe.batch.size,
-        device=torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads",
+        device=torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else f"{torch.get_num_threads()} CPU threads",
         precision=str(runtime.precision).removeprefix("torch."),
         graph=runtime.graph,
         parameters_m=parameters_m,
@@ -95,7 +98,7 @@ def training_step(recipe: Recipe, policy: Policy, runtime: Runtime) -> tuple[Tra
     frames, config = FRAMES + human, recipe.policy
     intent_dim = config.correction.intent_dim if config.correction else 4
     table = FrameTable(
-        samples=[("made_up", row) for row in range(frames)],
+        samples=[(episode_id("made_up"), row) for row in range(frames)],
         source_F=np.zeros(frames, np.int64),
         robot_frames=FRAMES,
         state_FA=rng.standard_normal((frames, config.action_dim), np.float32),
@@ -137,8 +140,6 @@ def latency(recipe: Recipe, device: torch.device, size: int, repeats: int = 50) 
 def matmul_ceiling(device: torch.device, side: int = 8192, repeats: int = 10) -> float:
     """TFLOP/s of a square bf16 matrix product of random numbers."""
     left, right = (torch.randn(side, side, device=device, dtype=torch.bfloat16) for _ in range(2))
-    for _ in range(3):
-        left @ right
     ms = _median_ms(lambda _: left @ right, repeats, device)
     return 2 * side**3 / ms / 1e9
 
@@ -164,7 +165,7 @@ def _median_ms(do: Callable[[int], Any], repeats: int, device: torch.device) -> 
         do(index)
         mark.record()
     torch.cuda.synchronize(device)
-    return statistics.median(first.elapsed_time(second) for first, second in zip(marks, marks[1:], strict=False))
+    return statistics.median(first.elapsed_time(second) for first, second in pairwise(marks))
 
 
 def _wait(device: torch.device) -> None:

@@ -23,7 +23,7 @@ from egorecovery.training.pictures import Pictures, ResidentPictures
 from egorecovery.training.plan import StepPlan
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.runtime import Runtime
-from egorecovery.training.weights import Weights
+from egorecovery.training.weights import AdamW, Weights, norm_of_row
 
 WARM_UP = 3  # runs before the capture: libraries choose their algorithms and allocate
 
@@ -47,13 +47,7 @@ class TrainingStep:
             on = [device.index] if device.type == "cuda" else None
             self._network = DistributedDataParallel(weights.working, device_ids=on, gradient_as_bucket_view=True)
         self._rate = torch.zeros((), device=device)
-        self.optimiser = torch.optim.AdamW(
-            weights.trained,
-            lr=self._rate,
-            weight_decay=recipe.optimisation.weight_decay,
-            fused=True,
-            capturable=device.type == "cuda",
-        )
+        self.optimiser = AdamW(weights, recipe.optimisation.weight_decay)
         self.clip = MadClip(recipe.optimisation.clip_after, recipe.optimisation.clip_deviations, device)
         # Once a loss or a gradient is not finite every later update is skipped, until the host looks and stops.
         self._stopped = torch.zeros((), device=device)
@@ -109,10 +103,7 @@ class TrainingStep:
         flat = {f"clip.{name}": value for name, value in self.clip.state().items()}
         flat |= {f"sums.{name}": value for name, value in self._sums.items()}
         flat["summed"] = torch.tensor(self._summed)
-        for index, weight in enumerate(self._weights.trained):
-            for name, value in self.optimiser.state[weight].items():
-                flat[f"optimiser.{index:04d}.{name}"] = value
-        return flat
+        return flat | {f"optimiser.{name}": value for name, value in self.optimiser.state().items()}
 
     def load(self, flat: dict[str, Tensor]) -> None:
         device = self._runtime.device
@@ -121,11 +112,7 @@ class TrainingStep:
             name.removeprefix("sums."): value.to(device) for name, value in flat.items() if name.startswith("sums.")
         }
         self._summed = int(flat["summed"])
-        for index, weight in enumerate(self._weights.trained):
-            prefix = f"optimiser.{index:04d}."
-            self.optimiser.state[weight] = {
-                name.removeprefix(prefix): value.to(device) for name, value in flat.items() if name.startswith(prefix)
-            }
+        self.optimiser.load({name: flat[f"optimiser.{name}"] for name in self.optimiser.state()})
 
     def _load(self, plan: StepPlan) -> None:
         """The plan into buffers that stay where they are, as a graph needs."""
@@ -167,21 +154,13 @@ class TrainingStep:
 
     def _compute(self) -> None:
         terms = self._backward()
-        gradients = self._weights.collect_gradients()
-        norm = torch.stack(torch._foreach_norm(gradients)).norm()
+        norm = norm_of_row(self._weights.collect_gradients())
         bad = ~(torch.isfinite(norm) & torch.isfinite(self._total(terms["loss"].detach())))
         self._bad_step.copy_(torch.where(bad & (self._stopped == 0), self._step, self._bad_step))
         self._stopped.copy_(torch.maximum(self._stopped, bad.float()))
         factor = self.clip.factor(norm)
-        self._optimise(factor)
-        self._weights.publish()
+        self.optimiser.update(self._rate, factor, self._stopped)
         self._add({**terms, "gradient_norm": norm, "clipped": (factor < 1).float()})
-
-    def _optimise(self, factor: Tensor) -> None:
-        """The fused update itself divides by `grad_scale` and does nothing where `found_inf` is set."""
-        self.optimiser.grad_scale = (1 / factor).nan_to_num(nan=1.0)
-        self.optimiser.found_inf = self._stopped
-        self.optimiser.step()
 
     def _images(self) -> Tensor:
         inputs = self._inputs

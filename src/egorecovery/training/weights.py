@@ -1,61 +1,60 @@
-"""Weights in two precisions: float32 for the optimiser, bfloat16 for the arithmetic.
+"""Weights in two precisions, float32 for the optimiser and bfloat16 for the arithmetic, and their update.
 
-Casting every weight once a step, all in one call, replaces autocast's hundreds of small casts, and gradients arrive
-in the precision that the matrix units write.
+All trained weights of a kind lie end to end in one row of memory, of which the modules' parameters are views: the
+update, the cast to bfloat16 and the average are then one pass of one kernel, instead of hundreds of small tensors'.
+Gradients arrive in the precision that the matrix units write.
 """
+
+# W all trained weights, in one row
 
 import copy
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from egorecovery.policy.kernels.adamw import adamw_
+from egorecovery.policy.kernels.dispatch import ceil_div
 from egorecovery.policy.policy import Policy
+
+ALIGNMENT = 128  # weights: 256 bytes of bfloat16, as matrix libraries like their operands
+NORM_PART = 4096  # weights; a CPU adds a long row one after another, which costs float32 four digits
 
 
 class Weights:
-    """`master` is what is optimised, averaged, scored and saved; `working` is what computes."""
+    """`master` is what is optimised, averaged, scored and saved; `working` is what computes.
+
+    Both must stay on their device and in their precision: moving a module takes its parameters out of the row.
+    """
 
     def __init__(self, master: Policy, precision: torch.dtype, average_decay: float | None) -> None:
         self.master = master
         self.working = master if precision == torch.float32 else copy.deepcopy(master).to(precision)
-        self._working = [weight for weight in self.working.parameters() if weight.requires_grad]
         self.trained = [weight for weight in master.parameters() if weight.requires_grad]
-        self._decay = average_decay
-        self.average = None if average_decay is None else [weight.detach().clone() for weight in self.trained]
+        self._working = [weight for weight in self.working.parameters() if weight.requires_grad]
+        self.master_W = _into_one_row(self.trained)
+        self.working_W = None if self.shared else _into_one_row(self._working)
+        self.gradient_W, self._gradients = _row_like(self._working)
+        self.average_decay = average_decay
+        self.average_W, self.average = None, None
+        if average_decay is not None:
+            self.average_W, self.average = _row_like(self.trained)
+            self.average_W.copy_(self.master_W)
 
     @property
     def shared(self) -> bool:
         return self.working is self.master
 
-    def collect_gradients(self) -> list[Tensor]:
-        """The step's gradients in float32, in the order of `trained`."""
+    def collect_gradients(self) -> Tensor:
+        """The step's gradients in one row."""
         found = [weight.grad for weight in self._working]
         assert all(gradient is not None for gradient in found), "a trained weight took no part in the step"
         gradients = [gradient for gradient in found if gradient is not None]
-        if self.shared:
-            return gradients
-        for weight, gradient in zip(self.trained, gradients, strict=True):
-            if weight.grad is None:
-                weight.grad = torch.empty_like(weight)
-        own = [weight.grad for weight in self.trained if weight.grad is not None]
-        torch._foreach_copy_(own, gradients)
-        return own
+        torch._foreach_copy_(self._gradients, gradients)  # type: ignore[reportPrivateImportUsage]  # no public name
+        return self.gradient_W
 
     def drop_gradients(self) -> None:
         for weight in self._working:
             weight.grad = None
-
-    @torch.no_grad()
-    def publish(self) -> None:
-        """After an update: the working copy and the average follow the master."""
-        self.follow()
-        if self.average is not None and self._decay is not None:
-            torch._foreach_lerp_(self.average, self.trained, 1 - self._decay)
-
-    @torch.no_grad()
-    def follow(self) -> None:
-        if not self.shared:
-            torch._foreach_copy_(self._working, self.trained)
 
     @torch.no_grad()
     def averaged(self) -> Policy:
@@ -66,3 +65,65 @@ class Weights:
         for weight, value in zip((w for w in policy.parameters() if w.requires_grad), self.average, strict=True):
             weight.copy_(value)
         return policy
+
+
+class AdamW:
+    """The optimiser's state, on the device; `torch.optim.AdamW` to rounding."""
+
+    def __init__(self, weights: Weights, weight_decay: float) -> None:
+        self._weights, self._weight_decay = weights, weight_decay
+        self.first_W, self.second_W = torch.zeros_like(weights.master_W), torch.zeros_like(weights.master_W)
+        self.step = torch.zeros((), device=weights.master_W.device)
+
+    def update(self, rate: Tensor, factor: Tensor, stopped: Tensor) -> None:
+        """Updates master, working copy and average with `factor` times the collected gradients, unless `stopped`."""
+        weights = self._weights
+        adamw_(
+            weights.master_W,
+            weights.gradient_W,
+            self.first_W,
+            self.second_W,
+            self.step,
+            rate=rate,
+            factor=factor,
+            stopped=stopped,
+            weight_decay=self._weight_decay,
+            working_W=weights.working_W,
+            average_W=weights.average_W,
+            average_decay=weights.average_decay or 0.0,
+        )
+
+    def state(self) -> dict[str, Tensor]:
+        return {"first": self.first_W, "second": self.second_W, "step": self.step}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        for name, value in self.state().items():
+            value.copy_(state[name])
+
+
+def norm_of_row(row: Tensor) -> Tensor:
+    """The Euclidean norm in float32, summed in the same order every time."""
+    parts = torch.linalg.vector_norm(row.view(-1, NORM_PART), dim=1, dtype=torch.float32)
+    return torch.linalg.vector_norm(parts)
+
+
+def _row_like(tensors: list[nn.Parameter]) -> tuple[Tensor, list[Tensor]]:
+    """Zeros for all of them in one row, and its views with their shapes and strides."""
+    starts, size = [], 0
+    for tensor in tensors:
+        starts.append(size)
+        size += ceil_div(tensor.numel(), ALIGNMENT) * ALIGNMENT
+    size = ceil_div(size, NORM_PART) * NORM_PART
+    row = torch.zeros(size, dtype=tensors[0].dtype, device=tensors[0].device)
+    # Strides are kept: a channels-last weight stays one, and a gradient is copied as it lies.
+    views = [row.as_strided(each.shape, each.stride(), start) for each, start in zip(tensors, starts, strict=True)]
+    return row, views
+
+
+@torch.no_grad()
+def _into_one_row(parameters: list[nn.Parameter]) -> Tensor:
+    """Moves the parameters' values into one row, of which the parameters become views."""
+    row, views = _row_like(parameters)
+    for parameter, view in zip(parameters, views, strict=True):
+        parameter.data = view.copy_(parameter)
+    return row

@@ -49,6 +49,7 @@ class Order:
     image_size: int = 96
     depth: bool = False  # depth maps with human recordings
     plain_room: bool = False  # no variation of light, colours and cameras
+    across_family: bool = False  # robot recovery from any failure, not the lab's few: a yardstick, not training data
 
     def __post_init__(self) -> None:
         scene_named(self.task)
@@ -67,7 +68,8 @@ class Job:
     @property
     def name(self) -> EpisodeId:
         order = self.order
-        return episode_id(f"{order.task}-{order.source}-s{order.seed}-{self.index:04d}")
+        wide = "-wide" if order.across_family else ""
+        return episode_id(f"{order.task}-{order.source}{wide}-s{order.seed}-{self.index:04d}")
 
     def generator(self, purpose: str, attempt: int):
         order = self.order
@@ -143,7 +145,9 @@ def make(job: Job) -> Made:
 def _attempt(job: Job, number: int) -> tuple[Start, Attempt, Clock]:
     order = job.order
     demonstrator = _demonstrator(order.task, order.source.is_human, order.image_size, order.depth)
-    start = draw_start(demonstrator.scene, order.source, job.generator("start", number))
+    start = draw_start(
+        demonstrator.scene, order.source, job.generator("start", number), across_family=order.across_family
+    )
     if order.plain_room:
         start = replace(start, appearance=PLAIN)
     attempt = demonstrator.attempt(start, job.generator("demonstration", number))

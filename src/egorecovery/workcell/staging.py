@@ -30,12 +30,18 @@ class StagingProtocol:
             raise RecipeError(f"at least one configuration and a variation within 0..1 are wanted, got {self}")
 
 
-def draw_start(scene: TaskScene, source: Source, rng: Generator, protocol: StagingProtocol | None = None) -> Start:
+def draw_start(
+    scene: TaskScene,
+    source: Source,
+    rng: Generator,
+    protocol: StagingProtocol | None = None,
+    across_family: bool = False,
+) -> Start:
     """A start for one demonstration of a source, dressed in a look of its own."""
     protocol = protocol or StagingProtocol()
     if not source.is_recovery:
         start = scene.draw_initial(rng)
-    elif source is Source.ROBOT_RECOVERY:
+    elif source is Source.ROBOT_RECOVERY and not across_family:
         start = _staged_again(scene, rng, protocol)
     else:
         start = draw_across_family(scene, rng)

@@ -26,6 +26,7 @@ from egorecovery.policy.kernels.group_norm_parts import (
     stats_kernel,
     total_of_group,
 )
+from egorecovery.policy.kernels.layer_norm import totals
 
 NUMBERS_ON_CHIP = 16384  # of one program, forward: 64 per thread of 8 warps, two programs per multiprocessor
 BACKWARD_NUMBERS_ON_CHIP = 16384  # two tensors instead of one, still without spilling
@@ -164,11 +165,11 @@ class _GroupNormAct(torch.autograd.Function):
                 image_NCHW, d_out_NCHW if d_masked_NCHW is None else d_masked_NCHW, weight_C, bias_C, moments_N2C,
                 sums_NS2C, d_image_NCHW, RELU=ctx.relu and d_masked_NCHW is None, **sizes,
             )  # fmt: skip
-        d_bias_C, d_weight_C = sums_NS2C.sum(dim=(0, 1))
+        d_bias_C, d_weight_C = totals(sums_NS2C.flatten(0, 1), bias_C.dtype, weight_C.dtype)
         d_residual_NCHW = d_masked_NCHW
         if d_masked_NCHW is None and ctx.residual_dtype is not None:
             d_residual_NCHW = d_out_NCHW.to(ctx.residual_dtype)
-        return d_image_NCHW, None, d_weight_C.to(weight_C.dtype), d_bias_C.to(bias_C.dtype), d_residual_NCHW, None
+        return d_image_NCHW, None, d_weight_C, d_bias_C, d_residual_NCHW, None
 
 
 @jit

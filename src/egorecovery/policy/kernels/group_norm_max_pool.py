@@ -24,6 +24,7 @@ from egorecovery.policy.kernels.group_norm_parts import (
     part_sizes,
     stats_kernel,
 )
+from egorecovery.policy.kernels.layer_norm import totals
 
 POOL_TILE_NUMBERS = 1024  # pooled numbers of one program at a time; each brings nine inputs, so more cost occupancy
 WARPS = 4
@@ -104,8 +105,8 @@ class _GroupNormReluMaxPool(torch.autograd.Function):
         _gradient_kernel[(parts, images)](
             image_NCHW, code_NCQ, d_pooled_NCQ, weight_C, moments_N2C, sums_NS2C, d_image_NCHW, **sizes
         )
-        d_bias_C, d_weight_C = sums_NS2C.sum(dim=(0, 1))
-        return d_image_NCHW, None, d_weight_C.to(weight_C.dtype), d_bias_C.to(ctx.bias_dtype)
+        d_bias_C, d_weight_C = totals(sums_NS2C.flatten(0, 1), ctx.bias_dtype, weight_C.dtype)
+        return d_image_NCHW, None, d_weight_C, d_bias_C
 
 
 @jit

@@ -4,7 +4,7 @@ Between two branches of a pre-norm block the stream is read once and written onc
 kernel, and in the backward pass the gradients that reach the stream and its norm in one more.
 """
 
-# B samples, N tokens, D width, R rows = B x N, P programs of the backward pass
+# B samples, N tokens, D width, R rows = B x N, P partial sums, one from each program of the backward pass
 from typing import Any, no_type_check
 
 import torch
@@ -13,14 +13,18 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import layer_norm as torch_layer_norm
 
-from egorecovery.policy.kernels.dispatch import ceil_div, is_power_of_two, jit, runs_fused, tl
+from egorecovery.policy.kernels.dispatch import ceil_div, is_power_of_two, jit, power_of_two_from, runs_fused, tl
 
 EPSILON = 1e-5
 WIDEST = 1024
 TILE_NUMBERS = 4096  # of one program at a time: 32 per thread of four warps
 BACKWARD_TILE_NUMBERS = 2048  # more tensors in flight
-BACKWARD_PROGRAMS = 528  # four per multiprocessor of an H200; each leaves one partial sum of the parameters' gradients
+BACKWARD_PROGRAMS = (
+    512  # about four per multiprocessor of an H200; each leaves one partial sum of the parameters' gradients
+)
 WARPS = 4
+TOTAL_ROWS = 512  # partial sums that one program adds at a time: all of them here, so their loads wait once
+TOTAL_COLUMNS = 8  # 32 bytes, one memory sector: as many programs as there can be without reading twice
 
 
 def layer_norm(
@@ -116,17 +120,33 @@ class _AddLayerNorm(torch.autograd.Function):
         apart = ctx.branch_dtype is not None and (keep_B is not None or ctx.branch_dtype != added.dtype)
         d_branch = torch.empty_like(added, dtype=ctx.branch_dtype) if apart else None
         tile_rows = max(1, BACKWARD_TILE_NUMBERS // width)
-        programs = min(BACKWARD_PROGRAMS, ceil_div(rows, tile_rows))
+        steps = ceil_div(rows, tile_rows * BACKWARD_PROGRAMS)
+        programs = ceil_div(rows, tile_rows * steps)  # no more than finish in as many steps
         partial_P2D = torch.empty((programs, 2, width), dtype=torch.float32, device=added.device)
         tokens = added.shape[-2] if added.ndim > 1 else 1
         _backward_kernel[(programs,)](
             added, keep_B, weight_D, mean_R, rstd_R, d_added, d_normed, d_stream, d_branch, partial_P2D, rows, tokens,
-            D=width, ROWS=tile_rows, STEPS=ceil_div(rows, programs * tile_rows),
+            D=width, ROWS=tile_rows, STEPS=steps,
             HAS_STREAM_GRADIENT=d_added is not None, HAS_BRANCH=apart, HAS_KEEP=keep_B is not None, num_warps=WARPS,
         )  # fmt: skip
-        d_weight_D, d_bias_D = partial_P2D.sum(dim=0)
+        d_weight_D, d_bias_D = totals(partial_P2D, weight_D.dtype, ctx.bias_dtype)
         d_branch = d_stream if d_branch is None and ctx.branch_dtype is not None else d_branch
-        return d_stream, d_branch, None, d_weight_D.to(weight_D.dtype), d_bias_D.to(ctx.bias_dtype)
+        return d_stream, d_branch, None, d_weight_D, d_bias_D
+
+
+def totals(
+    partial_P2D: Float[Tensor, "P 2 D"], first_dtype: torch.dtype, second_dtype: torch.dtype
+) -> tuple[Float[Tensor, " D"], Float[Tensor, " D"]]:
+    """Both sums over the programs of a norm's backward pass, always in the same order."""
+    partials, _, width = partial_P2D.shape
+    first_D = torch.empty(width, dtype=first_dtype, device=partial_P2D.device)
+    second_D = torch.empty(width, dtype=second_dtype, device=partial_P2D.device)
+    rows = min(TOTAL_ROWS, power_of_two_from(partials))
+    _totals_kernel[(2 * width // TOTAL_COLUMNS,)](
+        partial_P2D, first_D, second_D, partials,
+        D=width, ROWS=rows, STEPS=ceil_div(partials, rows), COLUMNS=TOTAL_COLUMNS, num_warps=WARPS,
+    )  # fmt: skip
+    return first_D, second_D
 
 
 @jit
@@ -196,3 +216,19 @@ def _backward_kernel(
     partial_at = tl.program_id(0) * 2 * D + d
     tl.store(partial_ptr + partial_at, tl.sum(d_weight_RD, axis=0))
     tl.store(partial_ptr + partial_at + D, tl.sum(d_bias_RD, axis=0))
+
+
+@jit
+@no_type_check
+def _totals_kernel(
+    partial_ptr, first_ptr, second_ptr, partials,
+    D: tl.constexpr, ROWS: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)  # of both sums side by side
+    total_PC = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    for step in range(0, STEPS):
+        p = step * ROWS + tl.arange(0, ROWS)
+        total_PC += tl.load(partial_ptr + p[:, None] * 2 * D + c[None, :], mask=p[:, None] < partials, other=0.0)
+    total_C = tl.sum(total_PC, axis=0)
+    tl.store(first_ptr + c, total_C.to(first_ptr.dtype.element_ty), mask=c < D)
+    tl.store(second_ptr + c - D, total_C.to(second_ptr.dtype.element_ty), mask=c >= D)

@@ -104,7 +104,7 @@ def add_things(spec: MjSpec) -> None:
 
 
 def _set_solver(spec: MjSpec) -> None:
-    """Seven free bodies touching one another: the same physics, solved more exactly and in two thirds of the time."""
+    """Seven free bodies touching one another: the same physics, solved more exactly in seven tenths of the time."""
     spec.option.jacobian = mujoco.mjtJacobian.mjJAC_SPARSE
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_ISLAND
     # Relative to the mean inertia, which the arms dominate: at 1e-8 pieces of 4 g jitter, and every jitter costs steps.
