@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -96,8 +96,8 @@ class Train:
                 console.print(f"  held out {name:36s} {value:.4f}")
         return 0
 
-    def resolved(self):
-        """Recipe, then method, then budgets and single settings."""
+    def resolved(self) -> Any:
+        """The `Recipe` (imported late, to keep --help fast): recipe, method, then budgets and single settings."""
         from dataclasses import replace
 
         from egorecovery.episodes import Source

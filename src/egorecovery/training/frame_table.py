@@ -85,8 +85,8 @@ def fit(recorded: Sequence[Recorded], recipe: Recipe) -> Statistics:
         )
     if recipe.policy.correction and intent and len(intent.normaliser.divisor) != recipe.policy.correction.intent_dim:
         raise RecipeError(
-            f"policy.correction.intent_dim is {recipe.policy.correction.intent_dim}, but the labels of {recipe.task} have "
-            f"{len(intent.normaliser.divisor)} intent dimensions; set it to that"
+            f"policy.correction.intent_dim is {recipe.policy.correction.intent_dim}, but the labels of {recipe.task} "
+            f"have {len(intent.normaliser.divisor)} intent dimensions; set it to that"
         )
     return Statistics(state=state, action=action, intent=intent)
 

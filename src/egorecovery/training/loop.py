@@ -221,8 +221,8 @@ class _Run:
         if self.runtime.first:
             write_file(path, _json({"step": bad, "samples": samples}))
         raise TrainingStopped(
-            f"the loss or a gradient of step {bad} is not finite; no update was made with it. The step's samples are in "
-            f"{path}: look at them with 'egorecovery inspect', or lower optimisation.learning_rate, then use --resume"
+            f"the loss or a gradient of step {bad} is not finite; no update was made with it. The step's samples are "
+            f"in {path}: look at them with 'egorecovery inspect', or lower optimisation.learning_rate, then use --resume"
         )
 
     def _score(self, done: int) -> None:

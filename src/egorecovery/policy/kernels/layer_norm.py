@@ -19,9 +19,7 @@ EPSILON = 1e-5
 WIDEST = 1024
 TILE_NUMBERS = 4096  # of one program at a time: 32 per thread of four warps
 BACKWARD_TILE_NUMBERS = 2048  # more tensors in flight
-BACKWARD_PROGRAMS = (
-    512  # about four per multiprocessor of an H200; each leaves one partial sum of the parameters' gradients
-)
+BACKWARD_PROGRAMS = 512  # about four per multiprocessor of an H200; each leaves a partial sum of parameter gradients
 WARPS = 4
 TOTAL_ROWS = 512  # partial sums that one program adds at a time: all of them here, so their loads wait once
 TOTAL_COLUMNS = 8  # 32 bytes, one memory sector: as many programs as there can be without reading twice

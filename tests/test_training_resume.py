@@ -1,0 +1,195 @@
+"""Runs that were stopped, at any moment and in any way, end with the same bits as one that never was."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from egorecovery.cli.main import main
+from egorecovery.episodes import EpisodeStore
+from egorecovery.intent import label_store
+from egorecovery.policy.checkpoint import FILES, incomplete, latest, open_checkpoint
+from egorecovery.training import loop
+from egorecovery.training.logs import read_log
+from egorecovery.training.loop import SAVED_AND_STOPPED
+from egorecovery.training.plan import StepPlan
+from egorecovery.training.step import TrainingStep
+from training_store import BOUNDARY, TASK, annotate, make_made_up_store, training_arguments
+
+pytestmark = pytest.mark.fault
+
+STEPS = 24
+HERE = Path(__file__).parent
+# Everything that a resumed run must remember: average, clipping, half an interval of logged sums, scores.
+STATEFUL = {
+    "optimisation.average_decay": "0.9",
+    "optimisation.clip_after": "4",
+    "optimisation.clip_deviations": "0.5",
+    "policy.drop_path": "0.2",
+    "augmentation.state_noise": "0.05",
+    "augmentation.state_dropout": "0.1",
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def arguments(store: EpisodeStore, run: Path, **options: object) -> list[str]:
+    often = {"steps": STEPS, "log_every": 5, "score_every": 8, "save_every": 10}
+    return training_arguments(store, run, STATEFUL, **{**often, **options})
+
+
+@pytest.fixture(scope="module")
+def unbroken(made_up: EpisodeStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    run = tmp_path_factory.mktemp("unbroken") / "run"
+    assert main(arguments(made_up, run)) == 0
+    return run
+
+
+@pytest.fixture(scope="module")
+def die() -> Iterator[Callable[..., int]]:
+    """Trains in a process that dies as told; returns how it ended."""
+    command = [sys.executable, str(HERE / "killed_trainer.py")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, text=True, env=environment, **pipes) as starter:
+        assert starter.stdin and starter.stdout
+
+        def train(run_arguments: list[str], **when: object) -> int:
+            starter.stdin.write(json.dumps({"arguments": run_arguments, **when}) + "\n")
+            starter.stdin.flush()
+            return int(starter.stdout.readline())
+
+        yield train
+        starter.stdin.close()
+
+
+@contextmanager
+def signalled_in_step(index: int, monkeypatch: pytest.MonkeyPatch, number: int = signal.SIGTERM) -> Iterator[None]:
+    class Signalled(TrainingStep):
+        def run(self, plan: StepPlan) -> None:
+            super().run(plan)
+            if plan.step == index:
+                os.kill(os.getpid(), number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "TrainingStep", Signalled)
+        yield
+
+
+def steps_saved(run: Path) -> list[int]:
+    return [int(path.name.removeprefix("step_")) for path in sorted((run / "checkpoints").glob("step_*"))]
+
+
+def rows(run: Path) -> list[dict]:
+    """The log without the clock."""
+    return [{name: value for name, value in row.items() if name != "samples_per_s"} for row in read_log(run / "log.jsonl")]
+
+
+def assert_same_bits(run: Path, unbroken: Path) -> None:
+    found, wanted = open_checkpoint(run), open_checkpoint(unbroken)
+    assert found.step == wanted.step == STEPS
+    for name in FILES:
+        assert (found.path / name).read_bytes() == (wanted.path / name).read_bytes(), name
+    assert found.gate_sample == wanted.gate_sample
+    assert rows(run) == rows(unbroken)
+
+
+@pytest.mark.parametrize("step", [13, 20])
+def test_run_killed_before_a_step_resumes_to_the_same_bits_as_an_unbroken_run(step, made_up, unbroken, die, tmp_path):
+    run = tmp_path / "run"
+    assert die(arguments(made_up, run), before_step=step) == -signal.SIGKILL
+    assert steps_saved(run) == [each for each in (10, 20) if each <= step]
+    assert main(arguments(made_up, run, resume=True)) == 0
+    assert_same_bits(run, unbroken)
+
+
+def test_run_killed_before_its_first_checkpoint_starts_again(made_up, unbroken, die, tmp_path):
+    run = tmp_path / "run"
+    assert die(arguments(made_up, run), before_step=7) == -signal.SIGKILL
+    assert rows(run)
+    assert main(arguments(made_up, run, resume=True)) == 0
+    assert_same_bits(run, unbroken)
+
+
+def test_run_asked_to_stop_saves_that_very_step_and_resumes_to_the_same_bits(made_up, unbroken, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    for index in (6, 17):  # one by one, neither at a multiple of the log's interval
+        with signalled_in_step(index, monkeypatch):
+            assert main(arguments(made_up, run, resume=index > 6)) == SAVED_AND_STOPPED
+        assert steps_saved(run)[-1] == index + 1
+    assert main(arguments(made_up, run, resume=True)) == 0
+    assert_same_bits(run, unbroken)
+
+
+def test_control_c_is_a_request_to_stop_too_and_handlers_are_put_back(made_up, tmp_path, monkeypatch, capsys):
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with signalled_in_step(2, monkeypatch, signal.SIGINT):
+        assert main(arguments(made_up, tmp_path / "run")) == SAVED_AND_STOPPED
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert "at step 3" in capsys.readouterr().out
+
+
+def test_run_resumes_with_streamed_pictures_to_the_same_bits(made_up, unbroken, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    with signalled_in_step(11, monkeypatch):
+        assert main(arguments(made_up, run)) == SAVED_AND_STOPPED
+    assert main(arguments(made_up, run, resume=True, stream=True)) == 0
+    assert_same_bits(run, unbroken)
+
+
+def test_a_finished_run_resumed_is_left_as_it_is(made_up, unbroken, capsys):
+    before = {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file() and "tensorboard" not in str(path)}
+    assert main(arguments(made_up, unbroken, resume=True)) == 0
+    assert f"step_{STEPS:08d}" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.slow
+def test_the_command_itself_killed_then_terminated_from_outside_ends_with_the_same_bits(made_up, unbroken, tmp_path):
+    run = tmp_path / "run"
+    start = [sys.executable, "-m", "egorecovery"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    # Any moment will do, and a run that was faster than this test has ended with the same bits all the same.
+    for number, wanted, resume in ((signal.SIGKILL, -signal.SIGKILL, False), (signal.SIGTERM, SAVED_AND_STOPPED, True)):
+        command = [*start, *arguments(made_up, run, log_every=1, **({"resume": True} if resume else {}))]
+        known = len(read_log(run / "log.jsonl"))
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            deadline_s = time.monotonic() + 200
+            while len(read_log(run / "log.jsonl")) in (0, known) and process.poll() is None:
+                assert time.monotonic() < deadline_s
+                time.sleep(0.005)
+            process.send_signal(number)
+            said = process.communicate()[0]
+        assert process.returncode in (wanted, 0)
+        if process.returncode == SAVED_AND_STOPPED:
+            assert "go on with --resume" in said
+    assert main(arguments(made_up, run, log_every=1, resume=True)) == 0
+    assert (open_checkpoint(run).path / FILES[0]).read_bytes() == (open_checkpoint(unbroken).path / FILES[0]).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "file", [".draft_step_00000020", "policy.safetensors", "training.safetensors", "checkpoint.json"]
+)
+def test_kill_during_a_save_leaves_the_previous_checkpoint_and_the_incomplete_one_is_reported(
+    file, made_up, unbroken, die, tmp_path, capsys
+):
+    run = tmp_path / "run"
+    with_one = arguments(made_up, run)
+    ...
