@@ -26,3 +26,19 @@ def store(tmp_path) -> EpisodeStore:
         for source in Source:
             writer.add(make_episode(f"{source}-0", source=source))
     return store
+
+
+@pytest.fixture(scope="session")
+def made_up(tmp_path_factory) -> EpisodeStore:
+    """A labelled store to train on in seconds; not to be changed."""
+    from training_store import make_made_up_store
+
+    return make_made_up_store(tmp_path_factory.mktemp("made_up") / "store")
+
+
+@pytest.fixture(scope="session")
+def simulated(tmp_path_factory) -> EpisodeStore:
+    """Episodes of the workcell, labelled; takes a minute to make."""
+    from training_store import make_simulated_store
+
+    return make_simulated_store(tmp_path_factory.mktemp("simulated") / "store")

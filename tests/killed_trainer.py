@@ -1,7 +1,7 @@
 """Training runs that die on time: one per line of JSON on stdin, forked so that the imports are paid once.
 
 {"arguments": ["train", ...], "before_step": 7}           SIGKILL to itself before that step (counted from 0)
-{"arguments": ["train", ...], "before_file": "x.json"}    SIGKILL to itself when a path with that in it is to change
+{"arguments": ["train", ...], "before_path": ["a", "b"]}  SIGKILL to itself when it turns to a path with both in it
 """
 
 import json
@@ -11,15 +11,14 @@ import sys
 from typing import Any
 
 import torch
-import torch.utils.tensorboard  # noqa: F401 - a run imports it at its start; here that is paid before the fork
+import torch.utils.tensorboard  # a run imports it at its start; here that is paid before the fork
 
 from egorecovery.cli.main import main
 from egorecovery.training import loop
 from egorecovery.training.plan import StepPlan
 from egorecovery.training.step import TrainingStep
 
-CHANGES = ("os.mkdir", "os.rename")
-WRITABLE = os.O_WRONLY | os.O_RDWR
+EVENTS = ("os.rename", "open")  # safetensors are written beyond the interpreter's sight, but synced within it
 
 
 def die_before_step(fatal: int) -> None:
@@ -32,11 +31,11 @@ def die_before_step(fatal: int) -> None:
     loop.TrainingStep = Dying
 
 
-def die_before_file(part: str) -> None:
+def die_before_path(parts: list[str]) -> None:
     def die_on_time(event: str, details: tuple[Any, ...]) -> None:
-        if event in CHANGES or (event == "open" and details[2] & WRITABLE):
-            paths = [os.fsdecode(path) for path in details[:2] if isinstance(path, (str, bytes, os.PathLike))]
-            if any(part in path for path in paths):
+        if event in EVENTS:
+            paths = [os.fsdecode(each) for each in details[:2] if isinstance(each, (str, bytes, os.PathLike))]
+            if any(all(part in path for part in parts) for path in paths):
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(die_on_time)
@@ -52,7 +51,7 @@ def start_victims() -> None:
             if "before_step" in order:
                 die_before_step(order["before_step"])
             else:
-                die_before_file(order["before_file"])
+                die_before_path(order["before_path"])
             os._exit(main(order["arguments"]))
         _, status = os.waitpid(victim, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)

@@ -207,6 +207,7 @@ def test_an_outlier_is_clipped_to_the_limit_of_the_norms_before_it(rng):
     limit = clip.limit().item()
     assert limit == pytest.approx(median + 5 * spread, rel=1e-5)
     assert clip.factor(torch.tensor(50.0)).item() * 50 == pytest.approx(limit, rel=1e-5)
+    assert clip.state()["norms"][100].item() == 50  # remembered as it was
 
 
 def test_usual_norms_pass(rng):
@@ -218,7 +219,7 @@ def test_after_a_sustained_shift_the_limit_follows_and_clipping_ends(rng):
     norms = np.concatenate([usual(rng, 300), usual(rng, 400, level=10)])
     _, factors = clipped(norms)
     assert (factors[300:340] < 0.5).all()
-    assert (factors[300 + REMEMBERED :] == 1).mean() > 0.99
+    assert (factors[300 + REMEMBERED // 2 + 10 :] == 1).mean() > 0.99
 
 
 def test_a_single_outlier_does_not_move_the_limit(rng):

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -20,11 +19,11 @@ from egorecovery.episodes import EpisodeStore
 from egorecovery.intent import label_store
 from egorecovery.policy.checkpoint import FILES, incomplete, latest, open_checkpoint
 from egorecovery.training import loop
-from egorecovery.training.logs import read_log
+from egorecovery.training.logs import cut_log, read_log
 from egorecovery.training.loop import SAVED_AND_STOPPED
 from egorecovery.training.plan import StepPlan
 from egorecovery.training.step import TrainingStep
-from training_store import BOUNDARY, TASK, annotate, make_made_up_store, training_arguments
+from training_store import BOUNDARY, annotate, make_made_up_store, training_arguments
 
 pytestmark = pytest.mark.fault
 
@@ -69,7 +68,6 @@ def die() -> Iterator[Callable[..., int]]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, text=True, env=environment, **pipes) as starter:
-        assert starter.stdin and starter.stdout
 
         def train(run_arguments: list[str], **when: object) -> int:
             starter.stdin.write(json.dumps({"arguments": run_arguments, **when}) + "\n")
@@ -99,7 +97,9 @@ def steps_saved(run: Path) -> list[int]:
 
 def rows(run: Path) -> list[dict]:
     """The log without the clock."""
-    return [{name: value for name, value in row.items() if name != "samples_per_s"} for row in read_log(run / "log.jsonl")]
+    return [
+        {name: value for name, value in row.items() if name != "samples_per_s"} for row in read_log(run / "log.jsonl")
+    ]
 
 
 def assert_same_bits(run: Path, unbroken: Path) -> None:
@@ -155,7 +155,9 @@ def test_run_resumes_with_streamed_pictures_to_the_same_bits(made_up, unbroken, 
 
 
 def test_a_finished_run_resumed_is_left_as_it_is(made_up, unbroken, capsys):
-    before = {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file() and "tensorboard" not in str(path)}
+    before = {
+        path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file() and "tensorboard" not in str(path)
+    }
     assert main(arguments(made_up, unbroken, resume=True)) == 0
     assert f"step_{STEPS:08d}" in capsys.readouterr().out
     assert {path: path.read_bytes() for path in before} == before
@@ -168,11 +170,12 @@ def test_the_command_itself_killed_then_terminated_from_outside_ends_with_the_sa
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     # Any moment will do, and a run that was faster than this test has ended with the same bits all the same.
     for number, wanted, resume in ((signal.SIGKILL, -signal.SIGKILL, False), (signal.SIGTERM, SAVED_AND_STOPPED, True)):
-        command = [*start, *arguments(made_up, run, log_every=1, **({"resume": True} if resume else {}))]
+        command = [*start, *arguments(made_up, run, log_every=1, resume=resume)]
+        cut_log(run / "log.jsonl", max(steps_saved(run), default=0))  # as the run will: any row more is its own
         known = len(read_log(run / "log.jsonl"))
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
             deadline_s = time.monotonic() + 200
-            while len(read_log(run / "log.jsonl")) in (0, known) and process.poll() is None:
+            while len(read_log(run / "log.jsonl")) <= known and process.poll() is None:
                 assert time.monotonic() < deadline_s
                 time.sleep(0.005)
             process.send_signal(number)
@@ -181,15 +184,98 @@ def test_the_command_itself_killed_then_terminated_from_outside_ends_with_the_sa
         if process.returncode == SAVED_AND_STOPPED:
             assert "go on with --resume" in said
     assert main(arguments(made_up, run, log_every=1, resume=True)) == 0
-    assert (open_checkpoint(run).path / FILES[0]).read_bytes() == (open_checkpoint(unbroken).path / FILES[0]).read_bytes()
+    assert (open_checkpoint(run).path / FILES[0]).read_bytes() == (
+        open_checkpoint(unbroken).path / FILES[0]
+    ).read_bytes()
 
 
 @pytest.mark.parametrize(
-    "file", [".draft_step_00000020", "policy.safetensors", "training.safetensors", "checkpoint.json"]
+    "path",
+    [
+        [".draft_step_00000020", "policy.safetensors"],
+        [".draft_step_00000020", "training.safetensors"],
+        [".draft_step_00000020", "checkpoint.json"],
+        ["checkpoints/step_00000020"],
+    ],
+    ids=" ".join,
 )
 def test_kill_during_a_save_leaves_the_previous_checkpoint_and_the_incomplete_one_is_reported(
-    file, made_up, unbroken, die, tmp_path, capsys
+    path, made_up, unbroken, die, tmp_path, monkeypatch, capsys
 ):
     run = tmp_path / "run"
-    with_one = arguments(made_up, run)
-    ...
+    with signalled_in_step(9, monkeypatch):
+        assert main(arguments(made_up, run)) == SAVED_AND_STOPPED
+    assert die(arguments(made_up, run, resume=True), before_path=path) == -signal.SIGKILL
+    assert steps_saved(run) == [10]
+    assert open_checkpoint(run).step == 10
+    (left,) = incomplete(run / "checkpoints")
+    capsys.readouterr()
+    assert main(arguments(made_up, run, resume=True)) == 0
+    assert f"{left}: an incomplete checkpoint" in capsys.readouterr().out
+    assert_same_bits(run, unbroken)
+
+
+def test_resuming_with_another_recipe_is_refused_field_by_field_and_changes_nothing(
+    made_up, tmp_path, monkeypatch, capsys
+):
+    run = tmp_path / "run"
+    with signalled_in_step(3, monkeypatch):
+        main(arguments(made_up, run))
+    kept = (run / "recipe.json").read_bytes(), (run / "log.jsonl").read_bytes()
+    other = {**STATEFUL, "losses.gate": "0.5"}
+    assert main(training_arguments(made_up, run, other, steps=STEPS, resume=True, seed=3)) == 2
+    said = capsys.readouterr().err
+    assert "another recipe" in said
+    assert "losses.gate: 0.05 against 0.5" in said
+    assert "seed: 0 against 3" in said
+    assert "policy.width" not in said
+    assert ((run / "recipe.json").read_bytes(), (run / "log.jsonl").read_bytes()) == kept
+
+
+def test_resuming_after_a_boundary_moved_is_refused(tmp_path, monkeypatch, capsys):
+    store, run = make_made_up_store(tmp_path / "store"), tmp_path / "run"
+    with signalled_in_step(3, monkeypatch):
+        main(arguments(store, run))
+    annotate(store, BOUNDARY - 3, seen_revision=1)
+    label_store(store)
+    assert main(arguments(store, run, resume=True)) == 2
+    assert "trained on other data" in capsys.readouterr().err
+
+
+def test_starting_over_an_existing_run_is_refused_and_changes_nothing(made_up, unbroken, capsys):
+    before = {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()}
+    assert main(arguments(made_up, unbroken)) == 2
+    said = capsys.readouterr().err
+    assert f"step_{STEPS:08d}" in said
+    assert "--resume" in said
+    assert {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()} == before
+
+
+def test_full_disk_during_a_save_is_said_and_the_run_goes_on_from_the_previous_checkpoint(
+    made_up, unbroken, tmp_path, monkeypatch, capsys
+):
+    run = tmp_path / "run"
+    with signalled_in_step(9, monkeypatch):
+        main(arguments(made_up, run))
+    room = (latest(run / "checkpoints") / "training.safetensors").stat().st_size - 1000
+    with file_size_limit(room):
+        assert main(arguments(made_up, run, resume=True)) == 2
+    said = capsys.readouterr().err
+    assert "step_00000020" in said
+    assert "File too large" in said
+    assert "earlier checkpoints are intact" in said
+    assert open_checkpoint(run).step == 10
+    assert incomplete(run / "checkpoints") == [], "what does not fit must not take the last of the room"
+    assert main(arguments(made_up, run, resume=True)) == 0
+    assert_same_bits(run, unbroken)
+
+
+@contextmanager
+def file_size_limit(limit: int) -> Iterator[None]:
+    """For this process; the hard limit stays, so that the soft one can be raised again."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -1,4 +1,4 @@
-"""Labelled stores to train on, and the smallest recipe that learns from them: as files, so that processes share them."""
+"""Labelled stores to train on, and the smallest recipe that learns from them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,8 +6,18 @@ from pathlib import Path
 import numpy as np
 
 from egorecovery.cli.train import Train
-from egorecovery.episodes import PAPER_TASKS, RATE_HZ, Camera, CameraStream, Episode, EpisodeStore, Intrinsics
-from egorecovery.episodes import JpegFrames, Source, episode_id  # fmt: skip
+from egorecovery.episodes import (
+    PAPER_TASKS,
+    RATE_HZ,
+    Camera,
+    CameraStream,
+    Episode,
+    EpisodeStore,
+    Intrinsics,
+    JpegFrames,
+    Source,
+    episode_id,
+)
 from egorecovery.intent import label_store
 from egorecovery.recovery import Annotation, AnnotationJournal
 from egorecovery.training import Recipe
@@ -45,6 +55,30 @@ TINY: Mapping[str, str] = {
 }
 BUDGET = {"robot_success": 2, "robot_recovery": 2, "human_recovery": 3}
 
+SIMULATED_TASK = "round_disk"
+SIMULATED_BUDGET = {"robot_success": 24, "robot_recovery": 24, "human_recovery": 40}
+SIMULATED_HELD_OUT = 4
+SIMULATED: Mapping[str, str] = {
+    "policy.cameras": '["head", "right_wrist"]',
+    "policy.image_size": "48",
+    "policy.vision.stem_width": "16",
+    "policy.vision.widths": "[16, 32, 32]",
+    "policy.vision.group_channels": "8",
+    "policy.width": "48",
+    "policy.stem_tokens": "6",
+    "policy.action_tokens": "8",
+    "policy.blocks": "2",
+    "policy.decoder_layers": "1",
+    "policy.horizon": "8",
+    "batch.robot": "16",
+    "batch.human": "16",
+    "optimisation.learning_rate": "0.002",
+    "optimisation.warmup_steps": "20",
+    "losses.gate": "1.0",
+    "losses.intent": "0.3",
+    "held_out": str(SIMULATED_HELD_OUT),
+}
+
 
 def training_arguments(
     store: EpisodeStore, run: Path, changes: Mapping[str, str] | None = None, **options: object
@@ -58,7 +92,9 @@ def training_arguments(
 
 def _flag(name: str, value: object) -> list[str]:
     flag = f"--{name.replace('_', '-')}"
-    return [flag] if value is True else [flag, str(value)]
+    if isinstance(value, bool):
+        return [flag] if value else []
+    return [flag, str(value)]
 
 
 def tiny_recipe(steps: int, changes: Mapping[str, str] | None = None, **budget: int) -> Recipe:
@@ -142,10 +178,18 @@ def _camera(pictures: np.ndarray) -> CameraStream:
     )
 
 
-def make_simulated_store(root: Path, episodes: Mapping[Source, int], image_size: int) -> EpisodeStore:
+def make_simulated_store(root: Path) -> EpisodeStore:
     """Episodes of the workcell, annotated by its annotator."""
     store = EpisodeStore.create(root)
-    for source, count in episodes.items():
-        collect(Order(task=TASK, source=source, episodes=count, image_size=image_size, plain_room=True), store)
+    for source, budget in SIMULATED_BUDGET.items():
+        count = budget + SIMULATED_HELD_OUT
+        order = Order(task=SIMULATED_TASK, source=Source(source), episodes=count, image_size=48, plain_room=True)
+        collect(order, store)
     label_store(store)
     return store
+
+
+def simulated_recipe(seed: int = 0) -> Recipe:
+    """The least that finds recovery and intent in held-out episodes of the workcell."""
+    where = {"store": Path(), "run_folder": Path(), "task": SIMULATED_TASK, "seed": seed}
+    return Train(**where, **SIMULATED_BUDGET, steps=700, set=dict(SIMULATED)).resolved()

@@ -13,6 +13,7 @@ from egorecovery.cli.annotate import Annotate
 from egorecovery.cli.bench import Bench
 from egorecovery.cli.demo import Demo
 from egorecovery.cli.evaluate import Evaluate
+from egorecovery.cli.experiment import Experiment
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
@@ -29,6 +30,7 @@ VERBS = {
     "label": Label,
     "evaluate": Evaluate,
     "train": Train,
+    "experiment": Experiment,
     "inspect": Inspect,
     "verify": Verify,
     "bench": Bench,

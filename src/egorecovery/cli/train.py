@@ -88,10 +88,11 @@ class Train:
                     decoding=progress.decoding,
                 )
         except Stopped as stopped:
-            console.print(str(stopped))
+            if runtime.first:
+                console.print(str(stopped), soft_wrap=True)
             return SAVED_AND_STOPPED
         if runtime.first:
-            console.print(f"trained: {outcome.checkpoint}")
+            console.print(f"trained: {outcome.checkpoint}", soft_wrap=True)
             for name, value in outcome.scores.items():
                 console.print(f"  held out {name:36s} {value:.4f}")
         return 0

@@ -26,6 +26,7 @@ class TrainingProgress:
         )
         self._plain = shown and not console.is_terminal
         self._title = title
+        self._tenth = 0  # of the run, told last
         self._decoding = self._bar.add_task("decoding pictures", total=None, now="")
         self._training = self._bar.add_task(title, total=None, now="", visible=False)
 
@@ -37,8 +38,10 @@ class TrainingProgress:
         now = " ".join([f"{at.samples_per_s:,.0f}/s", *parts])
         self._bar.update(self._decoding, visible=False)
         self._bar.update(self._training, completed=at.step, total=at.steps, now=now, visible=True)
-        if self._plain and (at.step == at.steps or at.step * 10 // at.steps > (at.step - 50) * 10 // at.steps):
-            console.print(f"{self._title}: step {at.step} of {at.steps}, {now}")
+        tenth = at.step * 10 // at.steps
+        if self._plain and tenth > self._tenth:
+            console.print(f"{self._title}: step {at.step} of {at.steps}, {now}", soft_wrap=True)
+        self._tenth = tenth
 
     def __enter__(self) -> "TrainingProgress":
         self._bar.start()

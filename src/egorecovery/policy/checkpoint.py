@@ -18,9 +18,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from egorecovery.episodes import Embodiment
-from egorecovery.episodes.durable import explaining_full_disk, sync_directory, sync_file, write_file
+from egorecovery.episodes.durable import sync_directory, sync_file, write_file
 from egorecovery.episodes.sealed import file_sha256, read_sealed, seal
-from egorecovery.errors import CheckpointError, StoreDamaged
+from egorecovery.errors import CheckpointError, StoreDamaged, StoreError
 from egorecovery.intent import IntentNormaliser, PoolStatistics
 from egorecovery.policy.config import PolicyConfig
 from egorecovery.policy.config_json import from_json
@@ -70,7 +70,7 @@ def save(
     draft = folder / f".draft_step_{step:08d}.{os.getpid()}"
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(draft, ignore_errors=True)
-    with explaining_full_disk(final):
+    try:
         draft.mkdir()
         for name, tensors in zip(FILES, (weights, training_state), strict=True):
             save_file({key: value.detach().cpu().contiguous() for key, value in tensors.items()}, draft / name)
@@ -94,6 +94,11 @@ def save(
         sync_directory(folder)
         if replaced.exists():
             shutil.rmtree(replaced)
+    except (OSError, SafetensorError, StoreError) as error:
+        shutil.rmtree(draft, ignore_errors=True)  # on a full disk its room is wanted
+        raise CheckpointError(
+            f"{final}: cannot be saved: {error}; earlier checkpoints are intact; free space, then go on with --resume"
+        ) from error
     return final
 
 

@@ -12,7 +12,9 @@ def pick_device(device: str) -> torch.device:
     try:
         chosen = torch.device(device)
     except RuntimeError:
-        raise RecipeError(f"there is no device '{device}'; use cpu, cuda or cuda:0") from None
+        chosen = None
+    if chosen is None or chosen.type not in ("cpu", "cuda"):
+        raise RecipeError(f"there is no device '{device}'; use cpu, cuda or cuda:0")
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise RecipeError("no CUDA device is available here; use --device cpu")
     return chosen

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from egorecovery.episodes import EpisodeId, EpisodeStore, Source
 from egorecovery.episodes.durable import write_file
@@ -222,7 +223,8 @@ class _Run:
             write_file(path, _json({"step": bad, "samples": samples}))
         raise TrainingStopped(
             f"the loss or a gradient of step {bad} is not finite; no update was made with it. The step's samples are "
-            f"in {path}: look at them with 'egorecovery inspect', or lower optimisation.learning_rate, then use --resume"
+            f"in {path}: look at them with 'egorecovery inspect', or lower optimisation.learning_rate, then use "
+            "--resume"
         )
 
     def _score(self, done: int) -> None:
@@ -242,14 +244,31 @@ class _Run:
             self.log.write(done, kind, values)
 
     def _save(self, done: int) -> Path:
+        """Every process takes part, the first writes; the others wait, or torchrun would end it with them."""
         folder = self.run / "checkpoints"
-        if not self.runtime.first:
-            return folder / f"step_{done:08d}"
+        step_state = self._averaged_sums(self.step.state())
+        if self.runtime.first:
+            self._write(folder, done, step_state)
+        if self.runtime.ranks > 1:
+            torch.distributed.barrier()
+        return folder / f"step_{done:08d}"
+
+    def _averaged_sums(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What is logged next is a sum over processes: resumed by as many of them, each begins with the mean."""
+        if self.runtime.ranks == 1:
+            return state
+        sums = {name: value.clone() for name, value in state.items() if name.startswith("sums.")}
+        for name in sorted(sums):
+            torch.distributed.all_reduce(sums[name])
+            sums[name] /= self.runtime.ranks
+        return state | sums
+
+    def _write(self, folder: Path, done: int, step_state: dict[str, Tensor]) -> None:
         master = self.weights.master.state_dict()
-        state = {f"master.{name}": value for name, value in master.items()} | self.step.state()
+        state = {f"master.{name}": value for name, value in master.items()} | step_state
         if self.weights.average is not None:
             state |= {f"average.{index:04d}": value for index, value in enumerate(self.weights.average)}
-        return save(
+        save(
             folder,
             step=done,
             recipe=to_json(self.recipe),

@@ -1,0 +1,201 @@
+"""`egorecovery experiment`."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tyro.conf import Positional
+
+from egorecovery.errors import EgoRecoveryError
+
+if TYPE_CHECKING:
+    from egorecovery.experiments import Event, ExperimentFolder, Suite, SuitePlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Run a suite of the paper's experiments: data, trainings, evaluations, report. Run again, it goes on.
+
+    Exit code 1 means that a cell failed; the others were run, and its error.json says why.
+    """
+
+    suite: Positional[
+        Literal[
+            "main",
+            "scaling",
+            "cost_matched",
+            "low_robot_grounding",
+            "ablation",
+            "gate_intervention",
+            "intent_target",
+            "boundary_noise",
+            "two_failure_modes",
+            "clutter_ood",
+            "diffusion_head",
+        ]
+    ]
+    """The last five are known but not built."""
+    out: Path
+    """The suite's folder: data, trainings, results. Results of other machines may be copied into its cells/."""
+    tasks: tuple[Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"], ...] = ()
+    """Those of the paper's table by default."""
+    seeds: tuple[int, ...] = (0,)
+    """Of the trainings."""
+    recipe: Literal["paper", "bench", "demo"] = "bench"
+    set: dict[str, str] = field(default_factory=dict)
+    """Settings of the recipe by dotted name, such as: --set optimisation.steps 8000"""
+    only: tuple[str, ...] = ()
+    """Patterns of cell names, such as '*egorecovery*'."""
+    rollouts: int = 20
+    """Per task and regime. Asked for more than a finished cell has, it makes the rest."""
+    starts_seed: str = "comparison"
+    """Which starts, by name: 'comparison' for results, 'validation' for anything that is tuned."""
+    protocol: Literal["bench", "paper"] = "bench"
+    """bench: the paper's rules with a time limit per task; paper: 300 s."""
+    budget_minutes: float | None = None
+    """Start no cell that would not be done by then; stop what is under way at its end. It goes on when run again."""
+    executor: Literal["local", "ray"] = "local"
+    """For data and rollouts."""
+    workers: int = 0
+    """Processes for data and rollouts; 0 for all cores."""
+    trainings_at_once: int = 1
+    device: str = "auto"
+    """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
+    merge: tuple[Path, ...] = ()
+    """First copy finished cells of these folders into --out."""
+    list: bool = False
+    """Show the cells and which are done, and do nothing else."""
+
+    def run(self) -> int:
+        from egorecovery.cli.console import console
+        from egorecovery.experiments import ExperimentFolder, merge, run_suite, suite_named
+
+        suite = suite_named(self.suite)
+        if self.merge:
+            console.print(f"{len(merge(self.merge, self.out))} cells copied")
+        if self.list:
+            return self._list(suite)
+        with Watcher() as watch:
+            outcome = run_suite(
+                suite,
+                self.out,
+                **self._chosen(),
+                budget_minutes=self.budget_minutes,
+                executor=self.executor,
+                workers=self.workers,
+                device=self.device,
+                trainings_at_once=self.trainings_at_once,
+                on_event=watch,
+            )
+        console.print(
+            f"{len(outcome.done)} cells done, {len(outcome.there)} were there, {len(outcome.failed)} failed, "
+            f"{len(outcome.left)} left for want of time"
+        )
+        if ExperimentFolder(self.out).done():
+            _show(ExperimentFolder(self.out), suite)
+            console.print(_report(self.out), soft_wrap=True)
+        return outcome.exit_code
+
+    def _chosen(self) -> dict[str, Any]:
+        from egorecovery.evaluation import bench_protocol, paper_protocol
+        from egorecovery.policy.config_json import changed
+        from egorecovery.training import RECIPES
+
+        return {
+            "tasks": self.tasks or None,
+            "seeds": self.seeds,
+            "only": self.only,
+            "recipe": lambda task: changed(RECIPES[self.recipe](task), self.set),
+            "protocol": bench_protocol if self.protocol == "bench" else lambda task: paper_protocol(),
+            "rollouts": self.rollouts,
+            "starts_seed": self.starts_seed,
+        }
+
+    def _list(self, suite: "Suite") -> int:
+        from egorecovery.cli.console import console
+        from egorecovery.experiments import ExperimentFolder, plan_suite
+
+        plan: SuitePlan = plan_suite(suite, **self._chosen())
+        folder = ExperimentFolder(self.out)
+        done = [folder.is_done(cell) for cell in plan.cells]
+        for cell, is_done in zip(plan.cells, done, strict=True):
+            failed = (folder.cell(cell.id) / "error.json").exists()
+            state = "done" if is_done else "failed" if failed else "to do"
+            console.print(f"{state:6s} {cell.id}  training {cell.training_id}", soft_wrap=True)
+        trainings = len({cell.training_id for cell in plan.cells})
+        console.print(f"{sum(done)} of {len(done)} cells done; {trainings} trainings")
+        return 0
+
+
+class Watcher:
+    """One line that is redrawn, and one that stays for each cell."""
+
+    def __init__(self) -> None:
+        from egorecovery.cli.console import messages
+
+        self._status = messages.status("")
+
+    def __enter__(self) -> "Watcher":
+        self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
+
+    def __call__(self, event: "Event") -> None:
+        from egorecovery.cli.console import messages
+
+        left = "" if event.left_s is None else f", about {_duration(event.left_s)}"
+        if event.kind == "progress":
+            self._status.update(
+                f"{event.stage} {event.what}: {event.done} of {event.total}; {event.cells_left} cells left{left}"
+            )
+        else:
+            words = f": {event.message}" if event.message else ""
+            messages.print(f"{event.kind} {event.what}{words} ({event.cells_left} cells left{left})", soft_wrap=True)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _report(out: Path) -> str:
+    """Says where the report is. Results are worth more: no failure to describe them is a failure of the experiment."""
+    try:
+        from egorecovery.experiments.report import write_report
+    except ModuleNotFoundError as error:
+        return f"no report: {error}"
+    try:
+        return f"report: {write_report(out)}"
+    except EgoRecoveryError as error:
+        return f"no report: {error}"
+
+
+def _show(folder: "ExperimentFolder", suite: "Suite") -> None:
+    """Counts over all finished seeds with Wilson intervals, the paper's rate beside them."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    from egorecovery.cli.console import console
+    from egorecovery.episodes import PAPER_TASKS
+    from egorecovery.evaluation import REGIMES, rate
+    from egorecovery.experiments import paper_rate
+
+    found = {cell: card for cell in folder.done() if (card := folder.card(cell))}
+    records = {cell: folder.rollouts(cell).records() for cell in found}
+    tasks = [task for task in PAPER_TASKS if any(card["task"] == task for card in found.values())]
+    for regime in REGIMES if found else ():
+        table = Table(title=f"{suite.name}, {regime} starts", title_justify="left", box=SIMPLE)
+        table.add_column("method")
+        for task in [*tasks, "all"]:
+            table.add_column(task, justify="right")
+        for row in suite.rows:
+            cells = []
+            for task in [*tasks, None]:
+                own = [cell for cell, card in found.items() if row.made(card) and task in (None, card["task"])]
+                rollouts = [record for cell in own for record in records[cell] if record.regime == regime]
+                paper = paper_rate(suite.name, row.name, task, regime, row.episodes)
+                beside = "" if paper is None else f"\npaper {paper:.1f}"
+                cells.append((str(rate(rollouts)).replace("  ", "\n") if rollouts else "-") + beside)
+            table.add_row(f"{row.name}\n{'+'.join(map(str, row.episodes))}", *cells)
+        console.print(table)

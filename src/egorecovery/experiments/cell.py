@@ -1,0 +1,112 @@
+"""A cell: one method, trained once on one task and evaluated in one way. Experiments are lists of cells."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from egorecovery.episodes.sealed import digest
+from egorecovery.errors import RecipeError
+from egorecovery.evaluation.protocol import EvaluationProtocol
+from egorecovery.policy.config_json import to_json
+from egorecovery.policy.decision import Intervention
+from egorecovery.training import METHODS, Budget, Recipe
+from egorecovery.workcell.collection import Order
+
+RecipeOf = Callable[[str], Recipe]  # a task's recipe, such as `RECIPES["bench"]`
+ProtocolOf = Callable[[str], EvaluationProtocol]  # a task's protocol, such as `bench_protocol`
+SHORT = 16  # hex digits of a hash in a folder's name
+
+
+def episodes_of(budget: Budget) -> tuple[int, int, int, int]:
+    return budget.robot_success, budget.robot_recovery, budget.human_success, budget.human_recovery
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    suite: str
+    task: str
+    method: str
+    seed: int  # of the training
+    budget: Budget
+    intervention: Intervention = field(default_factory=Intervention)  # at test time
+    variant: str | None = None  # the paper's name for it, where that is not the method's
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise RecipeError(f"there is no method {self.method!r}; there are {', '.join(METHODS)}")
+
+    @property
+    def id(self) -> str:
+        """Readable, safe as a folder, and different for every cell of a suite."""
+        episodes = ".".join(map(str, episodes_of(self.budget)))
+        parts = [self.task, self.method, f"b{episodes}"]
+        parts += ["zero_intent"] * self.intervention.zero_intent
+        parts += [f"gate_{self.intervention.gate}"] * (self.intervention.gate != "learned")
+        return "-".join([*parts, f"s{self.seed}"])
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return self.variant or self.method
+
+    def recipe(self, recipe_of: RecipeOf) -> Recipe:
+        recipe = METHODS[self.method](replace(recipe_of(self.task).with_budget(self.budget), seed=self.seed))
+        if recipe.budget != self.budget:
+            raise RecipeError(f"{self.id}: {self.method} would train on {recipe.budget}, not on the cell's budget")
+        return recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellPlan:
+    """A cell with everything that decides its result."""
+
+    cell: Cell
+    recipe: Recipe
+    orders: tuple[Order, ...]  # of the sources it trains on: the pool its budget is drawn from
+    protocol: EvaluationProtocol
+
+    @property
+    def id(self) -> str:
+        return self.cell.id
+
+    @property
+    def training_id(self) -> str:
+        """The same for cells that differ only in what is done to the trained policy."""
+        return digest({"recipe": to_json(self.recipe), "orders": to_json(self.orders)})[:SHORT]
+
+    @property
+    def recipe_hash(self) -> str:
+        return digest(to_json(self.recipe))
+
+    @property
+    def hash(self) -> str:
+        """Changes if and only if the result could; the number of rollouts adds to a result and does not change it."""
+        return digest(self.identity())
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "recipe": to_json(self.recipe),
+            "orders": to_json(self.orders),
+            "intervention": asdict(self.cell.intervention),
+            "protocol": self.protocol.identity(),
+        }
+
+    def card(self) -> dict[str, Any]:
+        """What `cell.json` says before there is a result."""
+        cell = self.cell
+        return {
+            "schema": 1,
+            "suite": cell.suite,
+            "task": cell.task,
+            "method": cell.method,
+            "seed": cell.seed,
+            "budget": to_json(cell.budget),
+            "variant": cell.variant,
+            "intervention": asdict(cell.intervention),
+            "recipe": to_json(self.recipe),
+            "recipe_hash": self.recipe_hash,
+            "protocol": asdict(self.protocol),
+            "orders": to_json(self.orders),
+            "training_id": self.training_id,
+            "cell_hash": self.hash,
+        }

@@ -1,0 +1,59 @@
+"""The data of a suite: one store per task, large enough for its largest budgets, made once and shared by all cells."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from egorecovery.episodes import EpisodeStore, Source
+from egorecovery.errors import StoreError
+from egorecovery.executors import Executor
+from egorecovery.experiments.cell import Cell
+from egorecovery.intent import label_store
+from egorecovery.training import Recipe
+from egorecovery.workcell.collection import Job, Order, collect
+
+DATA_SEED = 1  # evaluation starts are drawn from seed 0 and purposes of their own: no start is ever in the data
+
+
+def orders(cells: Sequence[Cell], recipe: Recipe) -> tuple[Order, ...]:
+    """What the cells of a suite on one task need: the most of each source, and the held-out episodes.
+
+    Pools are drawn from what a store holds, so these must be all cells of the suite, whichever are run here: only then
+    do several machines train on the same episodes.
+    """
+    most = {source: max(cell.budget.of(source) for cell in cells) for source in Source}
+    return tuple(
+        Order(
+            task=recipe.task,
+            source=source,
+            episodes=count + recipe.held_out,
+            seed=DATA_SEED,
+            image_size=recipe.policy.image_size,
+        )
+        for source, count in most.items()
+        if count
+    )
+
+
+def provide(
+    root: Path,
+    wanted: Sequence[Order],
+    recipe: Recipe,
+    *,
+    workers: int = 1,
+    executor: Executor = "local",
+    on_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> EpisodeStore:
+    """The labelled store of a task, with what was missing added. Refuses a store that holds anything else."""
+    store = EpisodeStore.create(root)
+    names = {Job(order, index, root).name for order in wanted for index in range(order.episodes)}
+    strangers = sorted(set(store.ids()) - names)
+    if strangers:
+        raise StoreError(
+            f"{root} holds {len(strangers)} episodes that this experiment did not order, such as {strangers[0]}: "
+            "budgets would be drawn from them too; use another --out"
+        )
+    for order in wanted:
+        what = f"{order.task} {order.source}"
+        collect(order, store, workers, executor, lambda done, total, what=what: on_progress(what, done, total))
+    label_store(store, recipe.intent, workers)
+    return store

@@ -1,0 +1,65 @@
+"""The evaluation of one cell."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from egorecovery.episodes.sealed import file_sha256
+from egorecovery.evaluation import Evaluation, RolloutPool, Subject, evaluate
+from egorecovery.evaluation.checkpoint_source import CheckpointFactory
+from egorecovery.experiments.cell import CellPlan
+from egorecovery.experiments.folder import ExperimentFolder
+from egorecovery.experiments.resources import Resources
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationWork:
+    rollouts: int
+    made: int  # now; the others were there
+    seconds: float  # spent now
+
+
+def evaluate_cell(
+    plan: CellPlan,
+    folder: ExperimentFolder,
+    resources: Resources,
+    pool: RolloutPool | None,
+    on_progress: Callable[[int, int], None],
+) -> EvaluationWork:
+    """Makes the rollouts that are missing, with the last checkpoint of the cell's training."""
+    from egorecovery.policy.checkpoint import latest
+
+    checkpoint = latest(folder.training(plan.training_id) / "checkpoints")
+    assert checkpoint is not None, "only trained cells are evaluated"
+    subject = Subject(
+        policy=plan.cell.name,
+        policy_hash=file_sha256(checkpoint / "policy.safetensors"),
+        cell=plan.id,
+        seed=plan.cell.seed,
+        intervention=asdict(plan.cell.intervention),
+    )
+    evaluation = Evaluation(
+        subject=subject, task=plan.cell.task, protocol=plan.protocol, batch_rows=resources.batch_rows
+    )
+    factory = CheckpointFactory(
+        checkpoint=checkpoint.absolute(), device=resources.evaluation_device, intervention=plan.cell.intervention
+    )
+    there: int | None = None
+
+    def progress(done: int, total: int) -> None:
+        nonlocal there
+        there = done if there is None else there
+        on_progress(done, total)
+
+    started_s = time.monotonic()
+    records = evaluate(
+        evaluation,
+        factory,
+        folder.begin_rollouts(plan, subject),
+        workers=resources.workers,
+        executor=resources.executor,
+        pool=pool,
+        on_progress=progress,
+    )
+    made = len(records) - (there or 0)
+    return EvaluationWork(rollouts=len(records), made=made, seconds=time.monotonic() - started_s)

@@ -1,0 +1,32 @@
+"""What a run of a suite tells while it goes on, and what it comes to."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Stage = Literal["data", "training", "evaluation"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """What a watcher is told."""
+
+    kind: Literal["progress", "done", "failed", "left"]
+    what: str  # a cell, a training's first cell, or a task and source
+    stage: Stage | None = None
+    done: int = 0  # of `total` episodes, steps or rollouts
+    total: int = 0
+    message: str = ""
+    cells_left: int = 0
+    left_s: float | None = None  # for all cells, where others have shown how long they take
+
+
+@dataclass(kw_only=True)
+class SuiteOutcome:
+    there: list[str] = field(default_factory=list)  # were done before
+    done: list[str] = field(default_factory=list)  # now
+    failed: dict[str, str] = field(default_factory=dict)  # why
+    left: list[str] = field(default_factory=list)  # for want of time
+
+    @property
+    def exit_code(self) -> int:
+        return 1 if self.failed else 0

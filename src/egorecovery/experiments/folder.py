@@ -1,0 +1,204 @@
+"""An experiment on disk. Cells are folders of their own: results of several machines merge by copying them together.
+
+OUT/suite.json                      which suite
+OUT/data/TASK/                      episode store
+OUT/trainings/TRAINING/             training run, shared by cells that differ only in what is done at test time
+OUT/cells/CELL/cell.json            sealed, written last: the cell is done
+               rollouts.jsonl       one sealed line per rollout
+               log.jsonl            of the training
+               error.json           why it failed, until it succeeds
+"""
+
+import json
+import shutil
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from egorecovery.episodes.durable import sync_directory, sync_tree, write_file
+from egorecovery.episodes.lock import WriterLock
+from egorecovery.episodes.sealed import read_sealed, seal
+from egorecovery.errors import EgoRecoveryError, StoreDamaged
+from egorecovery.evaluation.results import ResultFile, Subject
+from egorecovery.experiments.cell import CellPlan
+from egorecovery.policy.config_json import flat
+
+SCHEMA = 1
+COPIED = {"cells", "data", "trainings"}  # what a person may have put together from several machines
+
+
+class FolderError(EgoRecoveryError):
+    """A folder that holds something else than this experiment, or results that contradict each other."""
+
+
+class ExperimentFolder:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @classmethod
+    def create(cls, root: Path, suite: str) -> "ExperimentFolder":
+        """Opens the folder of a suite, making it first where there is none."""
+        found = cls(root)
+        if (root / "suite.json").exists():
+            if found.suite != suite:
+                raise FolderError(f"{root} holds the suite {found.suite!r}, not {suite!r}; use another --out")
+            return found
+        if root.exists() and not {path.name for path in root.iterdir()} <= COPIED:
+            raise FolderError(f"{root} is not empty and holds no experiment; name an empty or a new folder with --out")
+        root.mkdir(parents=True, exist_ok=True)
+        write_file(root / "suite.json", json.dumps({"suite": suite, "schema": SCHEMA}).encode() + b"\n")
+        return found
+
+    @property
+    def suite(self) -> str:
+        try:
+            record = json.loads((self.root / "suite.json").read_text())
+            name, schema = str(record["suite"]), record["schema"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FolderError(f"{self.root} is not the folder of an experiment: suite.json: {error!r}") from None
+        if schema != SCHEMA:
+            raise FolderError(f"{self.root / 'suite.json'} has schema {schema}, this version reads {SCHEMA}")
+        return name
+
+    def lock(self) -> WriterLock:
+        return WriterLock(self.root / "writer.lock")
+
+    def data(self, task: str) -> Path:
+        return self.root / "data" / task
+
+    def training(self, training_id: str) -> Path:
+        return self.root / "trainings" / training_id
+
+    def cell(self, cell_id: str) -> Path:
+        return self.root / "cells" / cell_id
+
+    def rollouts(self, cell_id: str) -> ResultFile:
+        return ResultFile(self.cell(cell_id) / "rollouts.jsonl")
+
+    def done(self) -> list[str]:
+        """Finished cells, by name."""
+        return sorted(path.parent.name for path in (self.root / "cells").glob("*/cell.json"))
+
+    def card(self, cell_id: str) -> dict[str, Any] | None:
+        """What is known of a finished cell; None of one that is not."""
+        path = self.cell(cell_id) / "cell.json"
+        if not path.exists():
+            return None
+        try:
+            card = read_sealed(path)
+        except StoreDamaged as error:
+            raise FolderError(f"{error}, or remove the cell's folder and run it again") from None
+        if card.get("schema") != SCHEMA:
+            raise FolderError(f"{path} has schema {card.get('schema')}, this version reads {SCHEMA}")
+        return card
+
+    def is_done(self, plan: CellPlan) -> bool:
+        """Whether a cell has its result already. One of another recipe, data or protocol is refused, not replaced."""
+        card = self.card(plan.id)
+        if card is None:
+            return False
+        if card["cell_hash"] != plan.hash or card["suite"] != plan.cell.suite:
+            raise FolderError(
+                f"{self.cell(plan.id)} holds a result of other settings ({_unlike(card, plan)}); "
+                "use another --out, or remove the cell's folder"
+            )
+        return card["protocol"]["rollouts"] >= plan.protocol.rollouts
+
+    def begin_rollouts(self, plan: CellPlan, subject: Subject) -> ResultFile:
+        """Where to add rollouts. Those of another training or protocol, if the file has any, are put aside."""
+        folder = self.cell(plan.id)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cell.json").unlink(missing_ok=True)  # more rollouts are wanted than it speaks of
+        results = self.rollouts(plan.id)
+        other = [
+            record
+            for record in results.records()
+            if record.subject != subject or record.protocol != plan.protocol.identity()
+        ]
+        if other:
+            aside = results.path.with_name(f"rollouts.{other[0].subject.policy_hash[:8]}.jsonl")
+            results.path.rename(aside)
+            results = self.rollouts(plan.id)
+        return results
+
+    def finish(self, plan: CellPlan, training_log: Path, result: dict[str, Any]) -> None:
+        """The log, then the card, which makes the cell done."""
+        folder = self.cell(plan.id)
+        folder.mkdir(parents=True, exist_ok=True)
+        if training_log.exists():
+            write_file(folder / "log.jsonl", training_log.read_bytes())
+        write_file(folder / "cell.json", seal({**plan.card(), **result, "finished_at": now()}))
+        (folder / "error.json").unlink(missing_ok=True)
+
+    def failed(self, plan: CellPlan, stage: str, error: str, traceback: str = "") -> None:
+        folder = self.cell(plan.id)
+        folder.mkdir(parents=True, exist_ok=True)
+        record = {"schema": SCHEMA, "cell": plan.id, "stage": stage, "error": error, "at": now()}
+        record["traceback"] = traceback
+        write_file(folder / "error.json", json.dumps(record, indent=1).encode() + b"\n")
+
+
+def merge(sources: Sequence[Path], into: Path) -> list[str]:
+    """Copies finished cells that `into` lacks; returns their names. Two different results of a cell are refused."""
+    folders = [ExperimentFolder(source) for source in sources]
+    if not folders:
+        return []
+    target = ExperimentFolder.create(into, folders[0].suite)
+    for folder in folders:
+        if folder.suite != target.suite:
+            raise FolderError(f"{folder.root} holds the suite {folder.suite!r}, {into} holds {target.suite!r}")
+    with target.lock():
+        fresh: dict[str, ExperimentFolder] = {}
+        for folder in folders:
+            for cell in folder.done():
+                known = fresh.get(cell) or (target if target.card(cell) else None)
+                if known is None:
+                    fresh[cell] = folder
+                else:
+                    _require_same(cell, known, folder)
+        for cell, folder in fresh.items():
+            _copy(folder.cell(cell), target.cell(cell), target.root / ".merging")
+    return sorted(fresh)
+
+
+def _require_same(cell: str, first: ExperimentFolder, second: ExperimentFolder) -> None:
+    """Which machine wrote the card does not matter; what it says of the policy and its rollouts does."""
+    cards = [folder.card(cell) for folder in (first, second)]
+    kept = ("cell_hash", "data_hash", "protocol", "training_id")
+    same_card = len({json.dumps([card and card[name] for name in kept]) for card in cards}) == 1
+    ours, theirs = ({record.key: record for record in folder.rollouts(cell).records()} for folder in (first, second))
+    if not same_card or ours != theirs:
+        raise FolderError(
+            f"cell {cell} has different results in {first.root} and in {second.root}: it was run twice, on machines "
+            "or with settings that differ; keep one of them (remove the other's folder), then merge again"
+        )
+
+
+def _copy(source: Path, home: Path, draft: Path) -> None:
+    """Whole or not at all: elsewhere first. A started but unfinished cell gives way."""
+    home.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(draft, ignore_errors=True)
+    shutil.copytree(source, draft)
+    sync_tree(draft)
+    if home.exists():
+        shutil.rmtree(home)
+    draft.rename(home)
+    sync_directory(home.parent)
+
+
+def _unlike(card: dict[str, Any], plan: CellPlan) -> str:
+    wanted = plan.card()
+    parts = ("suite", "recipe", "orders", "intervention", "protocol")
+    before, after = ({name: _by_name(each[name]) for name in parts} for each in (card, wanted))
+    left, right = flat(before), flat(after)
+    unlike = [f"{name}: {left.get(name)} against {right.get(name)}" for name in right if left.get(name) != right[name]]
+    return "; ".join(unlike[:3]) or "fields that are no longer known"
+
+
+def _by_name(value: Any) -> Any:
+    return {str(number): each for number, each in enumerate(value)} if isinstance(value, list) else value
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

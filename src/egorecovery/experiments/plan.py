@@ -1,0 +1,76 @@
+"""What is to be done: the cells of a suite with recipes, data and protocol, and which of them share a training."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from egorecovery.errors import RecipeError
+from egorecovery.evaluation.protocol import COMPARISON, EvaluationProtocol, bench_protocol
+from egorecovery.experiments import data
+from egorecovery.experiments.cell import CellPlan, ProtocolOf, RecipeOf
+from egorecovery.experiments.suites import Suite
+from egorecovery.training import RECIPES, Recipe
+from egorecovery.workcell.collection import Order
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """One training and the cells that use it."""
+
+    id: str
+    recipe: Recipe
+    cells: tuple[CellPlan, ...]
+
+    @property
+    def task(self) -> str:
+        return self.recipe.task
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuitePlan:
+    suite: Suite
+    cells: tuple[CellPlan, ...]  # the chosen ones, in the order of their importance
+    orders: dict[str, tuple[Order, ...]]  # by task, of the whole suite
+    recipes: dict[str, Recipe]  # by task, before methods
+
+
+def trainings(cells: Sequence[CellPlan]) -> list[Training]:
+    """In the order of their first cells."""
+    groups: dict[str, list[CellPlan]] = {}
+    for plan in cells:
+        groups.setdefault(plan.training_id, []).append(plan)
+    return [Training(id=training, recipe=plans[0].recipe, cells=tuple(plans)) for training, plans in groups.items()]
+
+
+def plan_suite(
+    suite: Suite,
+    *,
+    tasks: Sequence[str] | None = None,
+    seeds: Sequence[int] = (0,),
+    only: Sequence[str] = (),
+    recipe: RecipeOf = RECIPES["bench"],
+    protocol: ProtocolOf = bench_protocol,
+    rollouts: int = 20,
+    starts_seed: str = COMPARISON,
+) -> SuitePlan:
+    """`only` are patterns of cell names, such as '*egorecovery*'; a cell that any of them fits is chosen."""
+    cells = suite.cells(tasks, seeds)
+    chosen = [cell for cell in cells if not only or any(fnmatchcase(cell.id, pattern) for pattern in only)]
+    if not chosen:
+        raise RecipeError(f"no cell of {suite.name} is called {' or '.join(only)}; see --list for their names")
+    of_task = {cell.task: [other for other in cells if other.task == cell.task] for cell in cells}
+    recipes = {task: recipe(task) for task in of_task}
+    orders = {task: data.orders(its_cells, recipes[task]) for task, its_cells in of_task.items()}
+    protocols: dict[str, EvaluationProtocol] = {
+        task: replace(protocol(task), rollouts=rollouts, starts_seed=starts_seed) for task in of_task
+    }
+    plans = [
+        CellPlan(
+            cell=cell,
+            recipe=cell.recipe(recipe),
+            orders=tuple(order for order in orders[cell.task] if cell.budget.of(order.source)),
+            protocol=protocols[cell.task],
+        )
+        for cell in chosen
+    ]
+    return SuitePlan(suite=suite, cells=tuple(plans), orders=orders, recipes=recipes)

@@ -1,0 +1,168 @@
+"""The paper's findings, one by one: do they hold here?
+
+A finding that says "this does better than that" holds only if the 95% interval of the paired difference and the
+paired test both exclude zero in its direction, is contradicted if they do in the other, and else is undecided. (The
+test is asked as well because a bootstrap of a handful of starts is sure of itself too easily.) "Nominal data does not
+recover" is a rate, not a difference: it is held against a ceiling.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from egorecovery.evaluation.statistics import Interval, Rate
+from egorecovery.experiments.report_arms import Arm, task_title
+from egorecovery.experiments.report_claims import Claim, claims
+from egorecovery.experiments.report_numbers import BUDGET_SUITES, Duel, Numbers
+from egorecovery.experiments.report_paper import SUITES, published
+
+Verdict = Literal["holds", "contradicted", "undecided", "not run"]
+CEILING = 0.10  # "does not recover": from less than one failure in ten
+SIGNIFICANCE = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What became of it."""
+
+    claim: Claim
+    verdict: Verdict
+    words: str
+    rollouts: int = 0  # on which it rests
+    difference: float | None = None  # of the rates here, as the claim would have it positive
+    interval: Interval | None = None
+    paper_difference: float | None = None
+
+    @property
+    def sentence(self) -> str:
+        """With its verdict."""
+        decided = {"holds": "Holds", "contradicted": "Contradicted", "not run": "Not run here"}
+        return f"{decided.get(self.verdict, f'Undecided with {self.rollouts} rollouts')}: {self.words}"
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "id": self.claim.id,
+            "suite": self.claim.suite,
+            "says": self.claim.says,
+            "regime": self.claim.regime,
+            "verdict": self.verdict,
+            "rollouts": self.rollouts,
+            "words": self.sentence,
+            "difference": self.difference,
+            "interval": [self.interval.low, self.interval.high] if self.interval else None,
+            "paper_difference": self.paper_difference,
+        }
+
+
+def findings(numbers: Numbers) -> list[Finding]:
+    """Of the suite at hand."""
+    return [judge(claim, numbers) for claim in claims(numbers.like)]
+
+
+def elsewhere(numbers: Numbers) -> list[Claim]:
+    """What other suites test."""
+    return [claim for suite in SUITES if suite != numbers.like for claim in claims(suite)]
+
+
+def verdict(interval: Interval, p_value: float) -> Verdict:
+    """Of a claim that the difference is positive."""
+    if p_value < SIGNIFICANCE and interval.low > 0:
+        return "holds"
+    if p_value < SIGNIFICANCE and interval.high < 0:
+        return "contradicted"
+    return "undecided"
+
+
+def judge(claim: Claim, numbers: Numbers) -> Finding:
+    if claim.worse is None:
+        return _judge_ceiling(claim, numbers)
+    sides = [_ours(side, numbers, claim.suite) for side in (claim.worse, claim.better)]
+    lacking = [asked.label for asked, mine in zip((claim.worse, claim.better), sides, strict=True) if mine is None]
+    duel = numbers.duel(sides[0], sides[1], claim.regime) if sides[0] and sides[1] else None
+    paper = [_paper_rate(claim, side, duel.tasks if duel else ()) for side in (claim.worse, claim.better)]
+    worse, better = paper
+    told = f" In the paper {_percent(better)} against {_percent(worse)}." if worse and better else ""
+    paper_difference = better.value - worse.value if worse and better else None
+    if duel is None:
+        why = f"no cell of {' or '.join(dict.fromkeys(lacking))}" if lacking else "the two share no start"
+        words = f"{why}.{told}"
+        return Finding(claim=claim, verdict="not run", words=words, paper_difference=paper_difference)
+    found = duel.found
+    reached = verdict(found.interval, found.p_value)
+    return Finding(
+        claim=claim,
+        verdict=reached,
+        words=f"{_told(duel, numbers)}{told}",
+        rollouts=found.first.rollouts + found.second.rollouts,
+        difference=found.difference,
+        interval=found.interval,
+        paper_difference=paper_difference,
+    )
+
+
+def _judge_ceiling(claim: Claim, numbers: Numbers) -> Finding:
+    mine = _ours(claim.better, numbers, claim.suite)
+    paper = _paper_rate(claim, claim.better, numbers.tasks_of(mine) if mine else ())
+    told = f" In the paper {_percent(paper)}." if paper else ""
+    rate = numbers.rate(mine, claim.regime) if mine else None
+    if rate is None:
+        words = f"no cell of {claim.better.label}.{told}"
+        return Finding(claim=claim, verdict="not run", words=words)
+    span, limit = rate.wilson, f"one in {round(1 / CEILING)}"
+    reached: Verdict = "undecided"
+    if span.high < CEILING:
+        reached, where = "holds", f"less often than {limit}"
+    elif span.low > CEILING:
+        reached, where = "contradicted", f"more often than {limit}"
+    else:
+        where = f"{limit} lies inside the interval"
+    words = (
+        f"{claim.better.label} recovers {rate.successes} of {rate.rollouts} times, {_percent(rate)} "
+        f"[{100 * span.low:.1f}, {100 * span.high:.1f}]: {where}.{told}"
+    )
+    return Finding(claim=claim, verdict=reached, words=words, rollouts=rate.rollouts)
+
+
+def _ours(asked: Arm, numbers: Numbers, suite: str) -> Arm | None:
+    """The arm that was run: by its budget where budgets are compared, else by the part it plays."""
+    if suite in BUDGET_SUITES:
+        mine = [row.arm for row in numbers.rows if row.run and row.arm.plays == asked.plays]
+        return next((one for one in mine if one.budget == asked.budget), None)
+    return numbers.find(*asked.plays)
+
+
+def _paper_rate(claim: Claim, asked: Arm, tasks: tuple[str, ...]) -> Rate | None:
+    """Over the tasks that were run here, if the paper tells them apart; else over all of its own."""
+    found = [row for row in published(claim.suite) if row.arm.plays == asked.plays]
+    exact = [row for row in found if row.arm.budget == asked.budget]
+    if not found:
+        return None
+    row = (exact or found)[0]
+    return row.over(claim.regime, tasks) or row.rate(claim.regime)
+
+
+def _told(duel: Duel, numbers: Numbers) -> str:
+    found, low, high = duel.found, 100 * duel.found.interval.low, 100 * duel.found.interval.high
+    all_of_them = len(duel.tasks) > 1 and duel.tasks == numbers.tasks
+    tasks = f"{len(duel.tasks)} tasks" if all_of_them else ", ".join(task_title(task) for task in duel.tasks)
+    trained = "" if duel.seeds == (1, 1) else f", {duel.seeds[1]} and {duel.seeds[0]} trainings"
+    rates = [
+        f"{_side(mine, other)} {_percent(rate)} ({rate.successes}/{rate.rollouts})"
+        for mine, other, rate in ((duel.second, duel.first, found.second), (duel.first, duel.second, found.first))
+    ]
+    return (
+        f"{' against '.join(rates)} is {100 * found.difference:+.1f} points [{low:+.1f}, {high:+.1f}], "
+        f"{_p(found.p_value)}, on the same {found.starts} starts of {tasks}{trained}."
+    )
+
+
+def _side(one: Arm, other: Arm) -> str:
+    """With its budget where that is the difference."""
+    return one.full_label if one.plays == other.plays else one.label
+
+
+def _p(p_value: float) -> str:
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+
+
+def _percent(rate: Rate) -> str:
+    return f"{100 * rate.value:.1f}%"

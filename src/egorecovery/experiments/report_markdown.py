@@ -1,0 +1,81 @@
+"""The report as Markdown: what fits into a repository's documentation."""
+
+from collections.abc import Sequence
+
+from egorecovery.evaluation.protocol import Regime
+from egorecovery.evaluation.statistics import Rate
+from egorecovery.experiments.report_arms import task_title
+from egorecovery.experiments.report_commands import commands
+from egorecovery.experiments.report_findings import Finding
+from egorecovery.experiments.report_numbers import Duel, Numbers, Row
+from egorecovery.experiments.report_provenance import facts
+from egorecovery.experiments.report_sections import TITLES
+from egorecovery.experiments.report_tables import BOTH, TITLE, columns_of, paper_rate
+
+
+def markdown(numbers: Numbers, found: Sequence[Finding]) -> str:
+    suite = numbers.suite
+    title = TITLES.get(suite.name, suite.name.replace("_", " ").capitalize())
+    parts = [f"# EgoRecovery: {title}", "\n".join(f"- {name}: {words}" for name, words in facts(suite).items())]
+    if numbers.not_run:
+        parts += ["**Not run**", "\n".join(f"- {words}" for words in numbers.not_run)]
+    told = [
+        f"- **{one.verdict}**: {one.claim.says} {one.sentence if one.verdict == 'undecided' else one.words}"
+        for one in found
+    ]
+    parts += ["## What holds here", "\n".join(told)]
+    if suite.cells:
+        parts.append(
+            "## Results\n\nPercent, with successes of rollouts and the Wilson 95% interval; the paper's beside it."
+        )
+        parts += [_table(numbers, regime) for regime in BOTH]
+    if numbers.like == "main" and numbers.decisive:
+        parts += ["## Paired comparisons", _duels(numbers.decisive)]
+    parts += ["## To repeat it", "```\n" + "\n".join(commands(suite)) + "\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(numbers: Numbers, regime: Regime) -> str:
+    columns = columns_of(numbers)
+    names = [task_title(task) if task else "average" for task in columns]
+    head = [TITLE[regime], "data", *(f"{name}, {whose}" for name in names for whose in ("paper", "here"))]
+    rows = [_row(numbers, row, regime, columns) for row in numbers.rows]
+    return _lines([head, ["---"] * len(head), *rows])
+
+
+def _row(numbers: Numbers, row: Row, regime: Regime, columns: Sequence[str | None]) -> list[str]:
+    cells = [row.arm.label, row.arm.budget.words]
+    for task in columns:
+        paper = paper_rate(numbers, row, regime, task)
+        rate = numbers.rate(row.arm, regime, task) if row.run else None
+        cells += [f"{100 * paper.value:.1f}" if paper else "", _rate(rate)]
+    return cells
+
+
+def _rate(rate: Rate | None) -> str:
+    if rate is None:
+        return "not run"
+    span = rate.wilson
+    return f"{100 * rate.value:.1f} ({rate.successes}/{rate.rollouts}) [{100 * span.low:.1f}, {100 * span.high:.1f}]"
+
+
+def _duels(duels: Sequence[Duel]) -> str:
+    head = ["better?", "than", "rate", "tasks", "starts", "difference, points", "95%", "p"]
+    rows = [
+        [
+            duel.second.label,
+            duel.first.label,
+            TITLE[duel.regime],
+            ", ".join(task_title(task) for task in duel.tasks),
+            str(duel.found.starts),
+            f"{100 * duel.found.difference:+.1f}",
+            f"[{100 * duel.found.interval.low:+.1f}, {100 * duel.found.interval.high:+.1f}]",
+            f"{duel.found.p_value:.3g}",
+        ]
+        for duel in duels
+    ]
+    return _lines([head, ["---"] * len(head), *rows])
+
+
+def _lines(rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)

@@ -1,0 +1,62 @@
+"""Pictures and films inside the page."""
+
+import base64
+from html import escape
+from pathlib import Path
+
+from egorecovery.experiments.report_arms import task_title
+from egorecovery.experiments.report_cells import Cell, Suite
+
+EMBEDDED_FILM = 3_000_000  # bytes; larger ones are linked
+EMBEDDED_FILMS = 40_000_000  # all together
+SHOWN_JSON = 6_000  # characters of a diagnostic's numbers
+MIME = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png"}
+
+
+def diagnostics(suite: Suite) -> str:
+    parts = []
+    for path in suite.diagnostics:
+        name = escape(path.stem.replace("_", " "))
+        if path.suffix.lower() == ".png":
+            parts.append(
+                f'<figure class="wide"><img alt="{name}" src="{_inline(path)}"><figcaption>{name}</figcaption></figure>'
+            )
+        else:
+            text = path.read_text(errors="replace")
+            shown = (
+                text
+                if len(text) <= SHOWN_JSON
+                else f"{text[:SHOWN_JSON]}\n... ({len(text):,} characters in {path.name})"
+            )
+            parts.append(f"<details><summary>{name}, numbers</summary><pre>{escape(shown)}</pre></details>")
+    return "".join(parts)
+
+
+def films(suite: Suite) -> str:
+    parts, left = [], EMBEDDED_FILMS
+    for cell in suite.cells:
+        for path in cell.films:
+            size = path.stat().st_size
+            within = size <= min(EMBEDDED_FILM, left)
+            left -= size if within else 0
+            parts.append(_film(suite, cell, path, within))
+    if not parts:
+        return ""
+    note = '<p class="note">Below the cameras: the gate over time and the intent, where the method has them.</p>'
+    return f'{note}<div class="films">{"".join(parts)}</div>'
+
+
+def _film(suite: Suite, cell: Cell, path: Path, within: bool) -> str:
+    caption = f"{cell.arm.label}, {task_title(cell.task)}, seed {cell.seed}: {path.stem.replace('_', ' ')}"
+    source = _inline(path) if within else path.relative_to(suite.root).as_posix()
+    if not within:
+        shown = f'<a href="{escape(source)}">{escape(path.name)}, {path.stat().st_size / 1e6:.1f} MB</a>'
+    elif path.suffix.lower() == ".gif":
+        shown = f'<img alt="{escape(caption)}" src="{source}">'
+    else:
+        shown = f'<video controls muted loop playsinline preload="metadata" src="{source}"></video>'
+    return f"<figure>{shown}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _inline(path: Path) -> str:
+    return f"data:{MIME[path.suffix.lower()]};base64,{base64.b64encode(path.read_bytes()).decode()}"

@@ -1,0 +1,180 @@
+"""What the report says, as numbers: tables beside the paper's, modes, comparisons, seeds, what was not run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from egorecovery.evaluation.protocol import REGIMES, Regime
+from egorecovery.evaluation.results import RolloutRecord
+from egorecovery.evaluation.statistics import (
+    Comparison,
+    NotComparable,
+    Rate,
+    SeedSummary,
+    compare,
+    over_seeds,
+    rate,
+    rates,
+)
+from egorecovery.experiments.report_arms import TASKS, Arm, task_order, task_title
+from egorecovery.experiments.report_cells import Suite
+from egorecovery.experiments.report_paper import ROLLOUTS, Published, published
+from egorecovery.randomness import generator_for
+
+BUDGET_SUITES = ("scaling", "cost_matched", "low_robot_grounding")  # where the amount of data tells rows apart
+# The comparisons that decide, the one expected to do better second ...
+DECISIVE = (
+    ("direct_human_recovery_mix", "egorecovery"),
+    ("robot_recovery", "egorecovery"),
+    ("robot_recovery", "direct_human_recovery_mix"),
+)
+COARSE = (("robot_success", "robot_recovery"), ("robot_success", "egorecovery"))  # ... and those of a small run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row of ours, of the paper's, or of both."""
+
+    arm: Arm
+    paper: Published | None
+    run: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duel:
+    """Two arms on the starts that both were run on."""
+
+    first: Arm
+    second: Arm
+    regime: Regime
+    tasks: tuple[str, ...]
+    seeds: tuple[int, int]  # how many trainings of each
+    found: Comparison
+
+
+class Numbers:
+    """Computed once, told by the page, the Markdown and the JSON alike."""
+
+    def __init__(self, suite: Suite) -> None:
+        self.suite = suite
+        self.of_paper = bool(published(suite.name))
+        self.like = suite.name if self.of_paper else "main"  # suites of our own are read as the main one
+        self._duels: dict[tuple, Duel | None] = {}
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The paper's rows in its order, each with what was run of it; then rows that only we have."""
+        left, rows = list(self.suite.arms), []
+        for row in published(self.like):
+            mine = [arm for arm in left if self._same(arm, row.arm)]
+            left = [arm for arm in left if arm not in mine]
+            rows += [Row(arm=arm, paper=row, run=True) for arm in mine]
+            rows += [Row(arm=row.arm, paper=row, run=False)] if self.of_paper and not mine else []
+        return rows + [Row(arm=arm, paper=None, run=True) for arm in left]
+
+    def _same(self, arm: Arm, theirs: Arm) -> bool:
+        return arm.plays == theirs.plays and (self.like not in BUDGET_SUITES or arm.budget == theirs.budget)
+
+    @cached_property
+    def tasks(self) -> tuple[str, ...]:
+        return self.suite.tasks
+
+    def rate(self, arm: Arm, regime: Regime, task: str | None = None) -> Rate | None:
+        """Of one task, or pooled over all that were run; None where nothing was."""
+        found = self._counted(arm, regime, task)
+        return rate(found) if found else None
+
+    def _counted(self, arm: Arm, regime: Regime, task: str | None) -> list[RolloutRecord]:
+        return self.suite.balanced(arm, regime) if task is None else self.suite.rollouts(arm, regime, task)
+
+    def as_the_paper_counts(self, arm: Arm, regime: Regime, task: str | None = None) -> Rate | None:
+        """Of the first 20 starts and the first seed alone."""
+        found = self._counted(arm, regime, task)
+        first = min((record.subject.seed for record in found), default=0)
+        kept = [record for record in found if record.index < ROLLOUTS and record.subject.seed == first]
+        return rate(kept) if kept else None
+
+    def tasks_of(self, arm: Arm) -> tuple[str, ...]:
+        return tuple(sorted({cell.task for cell in self.suite.of(arm) if cell.rollouts}, key=task_order))
+
+    def seeds_of(self, arm: Arm) -> list[int]:
+        return sorted({cell.seed for cell in self.suite.of(arm)})
+
+    def find(self, method: str, zero_intent: bool = False, gate: str = "learned") -> Arm | None:
+        """The arm that plays this part, at the paper's main budget if there are several."""
+        mine = [row.arm for row in self.rows if row.run and row.arm.plays == (method, zero_intent, gate)]
+        main = [arm for arm in mine if arm.budget[:2] == (50, 50) and arm.budget.human == 300]
+        return (main or mine or [None])[0]
+
+    def modes(self, task: str) -> list[str]:
+        found = {record.mode for cell in self.suite.cells if cell.task == task for record in cell.rollouts}
+        return sorted(found - {"nominal"})
+
+    def by_mode(self, arm: Arm, task: str) -> dict[str, Rate]:
+        return rates(self.suite.rollouts(arm, "recovery", task), by=lambda record: record.mode)
+
+    def duel(self, first: Arm, second: Arm, regime: Regime, task: str | None = None) -> Duel | None:
+        """None where they share no start."""
+        key = (first, second, regime, task)
+        if key not in self._duels:
+            self._duels[key] = self._fight(*key)
+        return self._duels[key]
+
+    def _fight(self, first: Arm, second: Arm, regime: Regime, task: str | None) -> Duel | None:
+        ours, theirs = (self._counted(arm, regime, task) for arm in (first, second))
+        shared = {record.start_key for record in ours} & {record.start_key for record in theirs}
+        ours, theirs = ([record for record in side if record.start_key in shared] for side in (ours, theirs))
+        if not shared:
+            return None
+        rng = generator_for(seed=0, purpose="report: comparison", pair=f"{first}|{second}|{regime}|{task}")
+        try:
+            found = compare(ours, theirs, rng)
+        except NotComparable:
+            return None  # evaluated in different versions of the workcell
+        return Duel(
+            first=first,
+            second=second,
+            regime=regime,
+            tasks=tuple(sorted({record.task for record in ours}, key=task_order)),
+            seeds=(_seeds(ours), _seeds(theirs)),
+            found=found,
+        )
+
+    @cached_property
+    def decisive(self) -> list[Duel]:
+        """Pooled and per task, both regimes."""
+        named = [[(self.find(first), self.find(second)) for first, second in pairs] for pairs in (DECISIVE, COARSE)]
+        complete = [[(first, second) for first, second in pairs if first and second] for pairs in named]
+        wanted = [
+            self.duel(first, second, regime, task)
+            for first, second in complete[0] or complete[1]
+            for regime in reversed(REGIMES)
+            for task in (None, *(self.tasks if len(self.tasks) > 1 else ()))
+        ]
+        return [duel for duel in wanted if duel is not None]
+
+    def over_seeds(self, arm: Arm, regime: Regime) -> SeedSummary | None:
+        """For arms that were trained more than once."""
+        found = self.suite.balanced(arm, regime)
+        if _seeds(found) < 2:
+            return None
+        return over_seeds(found, generator_for(seed=0, purpose="report: seeds", arm=str(arm), regime=regime))
+
+    @cached_property
+    def not_run(self) -> list[str]:
+        """The paper's rows without a cell, the tasks that a row lacks, and cells that did not end."""
+        if not self.suite.cells:
+            return ["every row: there is no finished cell yet", *self.suite.unfinished]
+        if not self.of_paper:
+            return ["all that the paper compares beside these methods and tasks", *self.suite.unfinished]
+        wanted = {task for row in published(self.like) for task in row.tasks}
+        said = [f"{TASKS[task]}: no method" for task in TASKS if task in wanted and task not in self.tasks]
+        said += [f"{row.arm.full_label}: on no task" for row in self.rows if not row.run]
+        for row in self.rows:
+            absent = [task_title(task) for task in self.tasks if row.run and task not in self.tasks_of(row.arm)]
+            said += [f"{row.arm.full_label}: not on {', '.join(absent)}"] if absent else []
+        return [*said, *self.suite.unfinished]
+
+
+def _seeds(records: Sequence[RolloutRecord]) -> int:
+    return len({record.subject.seed for record in records})

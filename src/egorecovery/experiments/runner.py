@@ -1,0 +1,66 @@
+"""Runs a suite: data, trainings, evaluations; what is done already is skipped, what was broken off goes on."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from egorecovery.errors import RecipeError
+from egorecovery.evaluation import COMPARISON, bench_protocol
+from egorecovery.executors import Executor, cores
+from egorecovery.experiments.cell import ProtocolOf, RecipeOf
+from egorecovery.experiments.events import Event, SuiteOutcome
+from egorecovery.experiments.folder import ExperimentFolder
+from egorecovery.experiments.plan import plan_suite
+from egorecovery.experiments.resources import Resources
+from egorecovery.experiments.scheduler import Scheduler
+from egorecovery.experiments.suites import Suite
+from egorecovery.training import RECIPES
+
+
+def run_suite(
+    suite: Suite,
+    out: Path,
+    *,
+    tasks: Sequence[str] | None = None,
+    seeds: Sequence[int] = (0,),
+    only: Sequence[str] = (),
+    recipe: RecipeOf = RECIPES["bench"],
+    protocol: ProtocolOf = bench_protocol,
+    rollouts: int = 20,
+    starts_seed: str = COMPARISON,
+    budget_minutes: float | None = None,
+    executor: Executor = "local",
+    workers: int = 0,
+    device: str = "auto",
+    trainings_at_once: int = 1,
+    schedule: dict[str, int] | None = None,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> SuiteOutcome:
+    """Every chosen cell of a suite that is not done. A cell that fails is recorded, and the others go on.
+
+    Where `budget_minutes` is given, no cell is started that would not be finished by then, and what is under way at
+    its end is saved and stopped. `workers` 0 means all cores.
+    """
+    if trainings_at_once < 1:
+        raise RecipeError(f"trainings_at_once must be at least 1, got {trainings_at_once}")
+    plan = plan_suite(
+        suite,
+        tasks=tasks,
+        seeds=seeds,
+        only=only,
+        recipe=recipe,
+        protocol=protocol,
+        rollouts=rollouts,
+        starts_seed=starts_seed,
+    )
+    folder = ExperimentFolder.create(out, suite.name)
+    deadline_s = None if budget_minutes is None else time.monotonic() + 60 * budget_minutes
+    resources = Resources(
+        executor=executor,
+        workers=workers or cores(),
+        device=device,
+        trainings_at_once=trainings_at_once,
+        schedule=schedule or {},
+    )
+    with folder.lock():
+        return Scheduler(plan, folder, resources, deadline_s, on_event).go()

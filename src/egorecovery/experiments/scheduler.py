@@ -1,0 +1,313 @@
+"""Works through the trainings and evaluations of a suite.
+
+Trainings on a GPU, and several at once anywhere, have processes of their own; this process then evaluates one cell
+while others train.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from traceback import format_exception
+from typing import Any
+
+from egorecovery.errors import EgoRecoveryError
+from egorecovery.evaluation import RolloutPool
+from egorecovery.experiments import data
+from egorecovery.experiments.cell import CellPlan
+from egorecovery.experiments.evaluations import evaluate_cell
+from egorecovery.experiments.events import Event, Stage, SuiteOutcome
+from egorecovery.experiments.folder import ExperimentFolder
+from egorecovery.experiments.plan import SuitePlan, Training, trainings
+from egorecovery.experiments.resources import Resources
+from egorecovery.experiments.timing import Timing, samples
+from egorecovery.experiments.trainings import TrainingJob, TrainingProcess, finished, run_training
+
+LOOK_S = 0.5  # between looks at trainings, when there is nothing else to do
+
+
+class OutOfTime(Exception):
+    """Not an error: the time that was given is used up; what was reached is kept."""
+
+
+class Scheduler:
+    """Trainings wait, run, or are finished and have cells to evaluate."""
+
+    def __init__(
+        self,
+        plan: SuitePlan,
+        folder: ExperimentFolder,
+        resources: Resources,
+        deadline_s: float | None,
+        on_event: Callable[[Event], None],
+    ) -> None:
+        self.plan, self.folder, self.resources = plan, folder, resources
+        self.deadline_s, self.on_event = deadline_s, on_event
+        self.outcome = SuiteOutcome()
+        self.timing = Timing(card for cell in folder.done() if (card := folder.card(cell)))
+        todo: list[CellPlan] = []
+        for cell in plan.cells:  # all are looked at before anything is done: one of other settings is refused now
+            if folder.is_done(cell):
+                self.outcome.there.append(cell.id)
+            else:
+                todo.append(cell)
+        self.waiting: list[Training] = trainings(todo)
+        self.running: list[tuple[Training, TrainingProcess]] = []
+        self.told: dict[str, int] = {}  # the steps of running trainings that watchers know of
+        self.trained: list[CellPlan] = []
+        self.here: list[CellPlan] = []  # under way in this process
+        self.here_left_s: float | None = 0.0
+        self.with_data: set[str] = set()  # tasks whose store is complete
+        self.without_data: dict[str, Exception] = {}  # tasks whose data could not be made
+        self.pool: RolloutPool | None = None
+
+    def go(self) -> SuiteOutcome:
+        for training in list(self.waiting):
+            if finished(self.folder.training(training.id)):
+                self.waiting.remove(training)
+                self.trained += training.cells
+        with ExitStack() as stack:
+            stack.callback(self._stop_trainings)
+            with suppress(OutOfTime):  # what is left is told below
+                self._work(stack)
+        unfinished = [*(cell for training in self.waiting for cell in training.cells), *self.trained]
+        self.outcome.left += [cell.id for cell in unfinished]
+        for cell in self.outcome.left:
+            self._tell("left", cell)
+        return self.outcome
+
+    def _work(self, stack: ExitStack) -> None:
+        while True:
+            if self.resources.training_apart:
+                self._tend()
+            if self.trained:
+                if not self._has_time(self.timing.evaluation_s(self.trained[0])):
+                    raise OutOfTime
+                self.pool = self.pool or stack.enter_context(RolloutPool(self.resources.workers))
+                self._evaluate(self.trained.pop(0))
+            elif self.running:
+                self._watch_trainings()
+                time.sleep(LOOK_S)
+            elif (training := self._next(with_data_only=False)) is not None:
+                self._start(training)
+            else:
+                return
+
+    def _next(self, with_data_only: bool) -> Training | None:
+        """The first training that there is time for."""
+        for training in self.waiting:
+            if with_data_only and training.task not in self.with_data:
+                continue
+            under_way = [cell for other, _ in self.running for cell in other.cells]
+            to_evaluate = (*training.cells, *self.here, *self.trained, *under_way)
+            evaluations = [self.timing.evaluation_s(cell) for cell in to_evaluate]
+            parts = [self.timing.training_s(training.recipe), *evaluations]
+            if self._has_time(None if None in parts else sum(part or 0.0 for part in parts)):
+                return training
+        return None
+
+    def _has_time(self, needed_s: float | None) -> bool:
+        """Of something that nobody knows the length of, one can only try."""
+        return self.deadline_s is None or time.monotonic() + (needed_s or 0.0) < self.deadline_s
+
+    def _tend(self, evaluating: bool = False) -> None:
+        """Trainings that have ended make room for others. Called again and again while something else is done."""
+        self._check_time()
+        if not self.resources.training_apart:
+            return
+        for training, process in list(self.running):
+            if process.ended():
+                self.running.remove((training, process))
+                self._ended(training, process)
+        while len(self.running) < self.resources.trainings_at_once:
+            training = self._next(with_data_only=evaluating)
+            if training is None:
+                return
+            self._start(training)
+
+    def _start(self, training: Training) -> None:
+        self.waiting.remove(training)
+        try:
+            self._provide_data(training.task)
+        except OutOfTime:
+            self.waiting.insert(0, training)
+            raise
+        except Exception as error:
+            self.without_data[training.task] = error
+            self._failed(training.cells, "data", error)
+            return
+        job = TrainingJob(
+            recipe=training.recipe,
+            store=self.folder.data(training.task),
+            run=self.folder.training(training.id),
+            device=self.resources.device,
+            schedule=self.resources.schedule,
+        )
+        if not self.resources.training_apart:
+            self._train_here(training, job)
+            return
+        try:
+            self.running.append((training, TrainingProcess(job, self.resources.threads)))
+        except OSError as error:
+            self._failed(training.cells, "training", error)
+
+    def _provide_data(self, task: str) -> None:
+        if task in self.with_data:
+            return
+        if task in self.without_data:
+            raise self.without_data[task]
+
+        def progress(what: str, done: int, total: int) -> None:
+            self._tell("progress", what, stage="data", done=done, total=total)
+            self._check_time()
+
+        data.provide(
+            self.folder.data(task),
+            self.plan.orders[task],
+            self.plan.recipes[task],
+            workers=self.resources.workers,
+            executor=self.resources.executor,
+            on_progress=progress,
+        )
+        self.with_data.add(task)
+
+    def _check_time(self) -> None:
+        if self.deadline_s is not None and time.monotonic() > self.deadline_s:
+            raise OutOfTime
+
+    def _train_here(self, training: Training, job: TrainingJob) -> None:
+        from egorecovery.training.loop import Stopped
+
+        out_of_time = False
+
+        def watch(step: int, steps: int) -> None:
+            nonlocal out_of_time
+            self._at(self.timing.training_s(training.recipe), 1 - step / steps, training.cells)
+            self._tell("progress", training.cells[0].id, stage="training", done=step, total=steps)
+            if not self._has_time(None) and threading.current_thread() is threading.main_thread():
+                out_of_time = True
+                signal.raise_signal(signal.SIGTERM)  # the loop takes note, saves and stops
+
+        started_s = time.monotonic()
+        try:
+            with self._doing(training.cells):
+                run_training(job, watch)
+        except Stopped:
+            self.waiting.insert(0, training)
+            if out_of_time:
+                raise OutOfTime from None
+            raise KeyboardInterrupt from None
+        except Exception as error:
+            self._failed(training.cells, "training", error)
+            return
+        self.timing.trained(samples(training.recipe), time.monotonic() - started_s)
+        self.trained += training.cells
+
+    def _ended(self, training: Training, process: TrainingProcess) -> None:
+        if process.stopped:
+            self.waiting.append(training)
+            raise KeyboardInterrupt  # somebody stopped it, as they would have stopped us
+        try:
+            process.require_success()
+        except EgoRecoveryError as error:
+            self._failed(training.cells, "training", error)
+            return
+        self.timing.trained(samples(training.recipe), time.monotonic() - process.started_s)
+        self.trained += training.cells
+
+    def _watch_trainings(self) -> None:
+        for training, process in self.running:
+            steps, done = training.recipe.optimisation.steps, process.step()
+            if self.told.get(training.id) != done:
+                self.told[training.id] = done
+                self._tell("progress", training.cells[0].id, stage="training", done=done, total=steps)
+
+    def _stop_trainings(self) -> None:
+        for training, process in self.running:
+            process.stop()
+            self.waiting.append(training)
+        self.running.clear()
+
+    def _evaluate(self, plan: CellPlan) -> None:
+        try:
+            with self._doing([plan]):
+                seconds = self._roll(plan)
+        except OutOfTime:
+            self.trained.insert(0, plan)
+            raise
+        except Exception as error:
+            if self.pool:
+                self.pool.close()  # its workers may be in the middle of rollouts
+            self._failed([plan], "evaluation", error)
+            return
+        run = self.folder.training(plan.training_id)
+        training = finished(run)
+        assert training is not None
+        summary = {name: training[name] for name in ("seconds", "steps", "samples_per_s", "scores")}
+        self.folder.finish(
+            plan,
+            run / "log.jsonl",
+            {
+                "data_hash": training["data_hash"],
+                "training": summary,
+                "evaluation": {"seconds": round(seconds, 1)},
+                "hardware": training["hardware"],
+                "revision": training["revision"],
+            },
+        )
+        self.outcome.done.append(plan.id)
+        self._tell("done", plan.id)
+
+    def _roll(self, plan: CellPlan) -> float:
+        """Returns how long all rollouts of a cell take."""
+
+        def progress(done: int, total: int) -> None:
+            self._at(self.timing.evaluation_s(plan), 1 - done / total, ())
+            self._tell("progress", plan.id, stage="evaluation", done=done, total=total)
+            if done < total:
+                self._tend(evaluating=True)
+
+        work = evaluate_cell(plan, self.folder, self.resources, self.pool, progress)
+        if work.made:
+            self.timing.evaluated(work.made, work.seconds)
+        return work.seconds * work.rollouts / max(work.made, 1)
+
+    def _failed(self, plans: Sequence[CellPlan], stage: Stage, error: Exception) -> None:
+        message = str(error) if isinstance(error, EgoRecoveryError) else f"{type(error).__name__}: {error}"
+        for plan in plans:
+            self.folder.failed(plan, stage, message, "".join(format_exception(error)))
+            self.outcome.failed[plan.id] = message
+            self._tell("failed", plan.id, stage=stage, message=message)
+
+    def _tell(self, kind: Any, what: str, **more: Any) -> None:
+        left = self.here + self.trained + [cell for training in self._untrained() for cell in training.cells]
+        self.on_event(Event(kind=kind, what=what, cells_left=len(left), left_s=self._left_s(), **more))
+
+    def _at(self, whole_s: float | None, share_left: float, to_evaluate: Sequence[CellPlan]) -> None:
+        """How far this process is with what it is doing, and which cells that will leave to evaluate."""
+        parts = [None if whole_s is None else whole_s * share_left, *map(self.timing.evaluation_s, to_evaluate)]
+        self.here_left_s = None if None in parts else sum(part or 0.0 for part in parts)
+
+    @contextmanager
+    def _doing(self, cells: Sequence[CellPlan]) -> Iterator[None]:
+        self.here, self.here_left_s = [*cells], None
+        try:
+            yield
+        finally:
+            self.here, self.here_left_s = [], 0.0
+
+    def _untrained(self) -> list[Training]:
+        return [*self.waiting, *(training for training, _ in self.running)]
+
+    def _left_s(self) -> float | None:
+        """Until every cell is done; trainings apart go on beside evaluations."""
+        trainings = [self.timing.training_s(training.recipe) for training in self._untrained()]
+        cells = self.trained + [cell for training in self._untrained() for cell in training.cells]
+        evaluations = [self.timing.evaluation_s(cell) for cell in cells] + [self.here_left_s]
+        if None in trainings or None in evaluations:
+            return None
+        training_s, evaluation_s = (sum(part or 0.0 for part in parts) for parts in (trainings, evaluations))
+        if not self.resources.training_apart:
+            return training_s + evaluation_s
+        return max(training_s / self.resources.trainings_at_once, evaluation_s)

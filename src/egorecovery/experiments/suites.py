@@ -1,0 +1,177 @@
+"""The paper's experiments as lists of cells."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from egorecovery.episodes import PAPER_TASKS
+from egorecovery.errors import RecipeError
+from egorecovery.experiments.cell import Cell, episodes_of
+from egorecovery.policy.decision import Intervention
+from egorecovery.training import Budget
+
+ALL_TASKS = tuple(PAPER_TASKS)
+TWO_TASKS = ("cup_brush", "round_disk")  # of the authors' later tables
+
+
+def episodes(robot_success: int, robot_recovery: int = 0, *, human_success: int = 0, human_recovery: int = 0) -> Budget:
+    return Budget(
+        robot_success=robot_success,
+        robot_recovery=robot_recovery,
+        human_success=human_success,
+        human_recovery=human_recovery,
+    )
+
+
+FULL = episodes(50, 50, human_recovery=300)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A line of a table: a cell before task and seed are chosen."""
+
+    method: str
+    budget: Budget = FULL
+    intervention: Intervention = field(default_factory=Intervention)
+    variant: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.variant or self.method
+
+    @property
+    def episodes(self) -> tuple[int, int, int, int]:
+        return episodes_of(self.budget)
+
+    def made(self, card: Mapping[str, Any]) -> bool:
+        """Whether a finished cell belongs to this line, by its card."""
+        wanted = (self.method, self.variant, asdict(self.budget), asdict(self.intervention))
+        return wanted == tuple(card[name] for name in ("method", "variant", "budget", "intervention"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    name: str
+    rows: tuple[Row, ...]
+    tasks: tuple[str, ...] = ALL_TASKS  # unless others are asked for
+
+    def cells(self, tasks: Sequence[str] | None = None, seeds: Sequence[int] = (0,)) -> list[Cell]:
+        """All of the first seed before the next: a run that is out of time has a whole table of fewer seeds."""
+        return [
+            Cell(
+                suite=self.name,
+                task=task,
+                method=row.method,
+                seed=seed,
+                budget=row.budget,
+                intervention=row.intervention,
+                variant=row.variant,
+            )
+            for seed in seeds
+            for task in (self.tasks if tasks is None else tasks)
+            for row in self.rows
+        ]
+
+
+def main() -> Suite:
+    """Seven ways to use the data."""
+    robot, human = 50, 300
+    return Suite(
+        name="main",
+        rows=(
+            Row(method="robot_success", budget=episodes(robot)),
+            Row(method="robot_success_human_success", budget=episodes(robot, human_success=human)),
+            Row(method="robot_success_human_recovery", budget=episodes(robot, human_recovery=human)),
+            Row(method="robot_recovery", budget=episodes(robot, robot)),
+            Row(method="human_success_mix", budget=episodes(robot, robot, human_success=human)),
+            Row(method="direct_human_recovery_mix", budget=episodes(robot, robot, human_recovery=human)),
+            Row(method="egorecovery", budget=episodes(robot, robot, human_recovery=human)),
+        ),
+    )
+
+
+def scaling() -> Suite:
+    """More human episodes, of either kind."""
+    rows: list[Row] = []
+    for human in (200, 300, 500, 800):
+        rows += [
+            Row(method="human_success_mix", budget=episodes(50, 50, human_success=human)),
+            Row(method="egorecovery", budget=episodes(50, 50, human_recovery=human)),
+        ]
+    return Suite(name="scaling", rows=tuple(rows))
+
+
+def cost_matched() -> Suite:
+    """Ten robot recoveries cost an operator as much as a hundred human ones: the same hours, spent differently."""
+    mixtures = [(80 - 10 * tens, 100 * tens) for tens in range(1, 7)]
+    return Suite(name="cost_matched", rows=(_robot_only(80), *_both_methods(mixtures)))
+
+
+def low_robot_grounding() -> Suite:
+    """Few robot recoveries, more and more human ones."""
+    mixtures = [(20, human) for human in (100, 200, 300, 400, 500, 600)]
+    return Suite(name="low_robot_grounding", rows=(_robot_only(20), *_both_methods(mixtures)))
+
+
+def _robot_only(robot_recovery: int) -> Row:
+    return Row(method="robot_recovery", budget=episodes(50, robot_recovery))
+
+
+def _both_methods(mixtures: list[tuple[int, int]]) -> list[Row]:
+    return [
+        Row(method=method, budget=episodes(50, robot, human_recovery=human))
+        for robot, human in mixtures
+        for method in ("direct_human_recovery_mix", "egorecovery")
+    ]
+
+
+def ablation() -> Suite:
+    """One part of the method left out at a time."""
+    trained = (
+        "direct_human_recovery_mix",
+        "without_intent_loss",
+        "without_segment_mask",
+        "without_intent_modulation",
+    )
+    zero = Row(method="egorecovery", intervention=Intervention(zero_intent=True), variant="zero_intent_at_test")
+    return Suite(
+        name="ablation",
+        rows=(
+            Row(method="egorecovery", variant="full"),
+            *(Row(method=method, variant=method) for method in trained),
+            zero,
+            Row(method="always_on_modulation", variant="always_on_modulation"),
+        ),
+    )
+
+
+def gate_intervention() -> Suite:
+    """The same checkpoint with other gates."""
+    forced = (
+        Row(method="egorecovery", intervention=Intervention(gate="0"), variant="p=0"),
+        Row(method="egorecovery", intervention=Intervention(gate="0.5"), variant="p=0.5"),
+        Row(method="egorecovery", intervention=Intervention(gate="1"), variant="p=1"),
+        Row(method="egorecovery", intervention=Intervention(gate="shuffled"), variant="shuffled"),
+    )
+    learned = Row(method="egorecovery", variant="learned")
+    return Suite(name="gate_intervention", rows=(learned, *forced), tasks=TWO_TASKS)
+
+
+SUITES: dict[str, Callable[[], Suite]] = {
+    suite.__name__: suite for suite in (main, scaling, cost_matched, low_robot_grounding, ablation, gate_intervention)
+}
+NOT_BUILT = {
+    "intent_target": "other intent targets (raw trajectory, latents) need heads and labels of their own",
+    "boundary_noise": "boundaries would have to be shifted in a copy of the annotations",
+    "two_failure_modes": "rollouts record their failure mode already, but no data is ordered by mode yet",
+    "clutter_ood": "the workcell evaluates with clutter, but does not collect with it yet",
+    "diffusion_head": "the policy has no diffusion head yet",
+}
+
+
+def suite_named(name: str) -> Suite:
+    if name in NOT_BUILT:
+        raise RecipeError(f"suite {name} is known but not built: {NOT_BUILT[name]}")
+    if name not in SUITES:
+        raise RecipeError(f"there is no suite {name!r}; there are {', '.join(SUITES)}")
+    return SUITES[name]()

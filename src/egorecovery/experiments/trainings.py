@@ -1,0 +1,223 @@
+"""The trainings of an experiment: here, or each in a process of its own, so that several share a GPU.
+
+`python -m egorecovery.experiments RUN` is such a process: it trains as `RUN/job.json` says, and saves and stops when
+the process that started it is gone.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from egorecovery.episodes import EpisodeStore
+from egorecovery.episodes.durable import write_file
+from egorecovery.episodes.lock import WriterLock
+from egorecovery.episodes.sealed import read_sealed, seal
+from egorecovery.errors import EgoRecoveryError, StoreLocked
+from egorecovery.executors import cores
+from egorecovery.policy.config_json import from_json, to_json
+from egorecovery.training import Recipe
+from egorecovery.training.logs import read_log
+
+ORPHAN_S = 60.0  # a training whose parent was killed may still be saving for so long
+STOPPED = 75  # as `egorecovery train`: saved, goes on when run again
+LAST_WORDS = 12  # lines of a failed training's output that its record keeps
+
+
+class TrainingFailed(EgoRecoveryError):
+    """A training process that ended badly."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingJob:
+    recipe: Recipe
+    store: Path
+    run: Path
+    device: str = "auto"
+    schedule: dict[str, int] = field(default_factory=dict)  # changes to `training.loop.Schedule`
+
+    def write(self) -> None:
+        record = {"recipe": to_json(self.recipe), "store": str(self.store.absolute())}
+        self.run.mkdir(parents=True, exist_ok=True)
+        write_file(self.run / "job.json", seal({**record, "device": self.device, "schedule": self.schedule}))
+
+    @classmethod
+    def read(cls, run: Path) -> "TrainingJob":
+        record = read_sealed(run / "job.json")
+        recipe = from_json(Recipe, record["recipe"])
+        return cls(
+            recipe=recipe, store=Path(record["store"]), run=run, device=record["device"], schedule=record["schedule"]
+        )
+
+
+def finished(run: Path) -> dict[str, Any] | None:
+    """What a finished training says of itself; None of one that is not, or whose checkpoint is gone."""
+    path = run / "training.json"
+    if not path.exists() or not any((run / "checkpoints").glob("step_*/checkpoint.json")):
+        return None
+    return read_sealed(path)
+
+
+def run_training(job: TrainingJob, watch: Callable[[int, int], None] = lambda step, steps: None) -> None:
+    """Trains to the end from wherever an earlier try got to, and says so in `training.json`."""
+    from egorecovery.training.loop import Schedule, train
+    from egorecovery.training.runtime import start
+
+    resumed = any((job.run / "checkpoints").glob("step_*"))
+    started_s = time.monotonic()
+    job.run.mkdir(parents=True, exist_ok=True)
+    with _locked(job.run):
+        runtime = start(job.device)
+        outcome = train(
+            job.recipe,
+            EpisodeStore(job.store),
+            job.run,
+            runtime,
+            resume=True,
+            schedule=Schedule(**job.schedule),
+            watch=lambda at: watch(at.step, at.steps),
+        )
+        wall_s = time.monotonic() - started_s
+        for checkpoint in (job.run / "checkpoints").glob("step_*"):  # they are large, and the last one is what counts
+            if checkpoint != outcome.checkpoint:
+                shutil.rmtree(checkpoint)
+        card = _card(job, outcome.checkpoint, None if resumed else wall_s)
+        write_file(job.run / "training.json", seal(card))
+
+
+def _card(job: TrainingJob, checkpoint: Path, wall_s: float | None) -> dict[str, Any]:
+    """Wall time of an unbroken training; of a broken one the log knows how long its steps took."""
+    from egorecovery.policy.checkpoint import open_checkpoint
+
+    rows = read_log(job.run / "log.jsonl", "train")
+    steps, done, in_steps_s = job.recipe.optimisation.steps, 0, 0.0
+    for row in rows:
+        in_steps_s += (row["step"] - done) * job.recipe.batch.size / row["samples_per_s"]
+        done = row["step"]
+    scores = [row for row in read_log(job.run / "log.jsonl", "held_out") if row["step"] == steps]
+    saved = open_checkpoint(checkpoint)
+    return {
+        "seconds": round(in_steps_s if wall_s is None else wall_s, 1),
+        "steps": steps,
+        "samples_per_s": round(steps * job.recipe.batch.size / in_steps_s, 1) if in_steps_s else 0.0,
+        "scores": {name: value for name, value in scores[-1].items() if name not in ("step", "kind")} if scores else {},
+        "data_hash": saved.data,
+        "revision": saved.revision,
+        "hardware": hardware(job.device),
+    }
+
+
+def hardware(device: str) -> dict[str, Any]:
+    import torch
+
+    from egorecovery.policy.device import pick_device
+
+    chosen = pick_device(device)
+    name = torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else "cpu"
+    return {"device": name, "cpu_count": cores()}
+
+
+class TrainingProcess:
+    """A training under way in another process."""
+
+    def __init__(self, job: TrainingJob, threads: int | None = None) -> None:
+        self.job = job
+        self.started_s = time.monotonic()
+        job.write()
+        self._output = job.run / "output.txt"
+        environment = dict(os.environ)
+        if threads:
+            environment.setdefault("OMP_NUM_THREADS", str(threads))
+        with self._output.open("w") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "egorecovery.experiments", str(job.run)],
+                stdin=subprocess.PIPE,  # closes when this process dies, however it dies
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+            )
+
+    def step(self) -> int:
+        """The last step it logged."""
+        rows = read_log(self.job.run / "log.jsonl", "train")
+        return rows[-1]["step"] if rows else 0
+
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    @property
+    def stopped(self) -> bool:
+        """It was asked to stop, saved, and did."""
+        return self._process.returncode in (STOPPED, -signal.SIGTERM)  # the latter before its first step
+
+    def require_success(self) -> None:
+        if self._process.returncode:
+            lines = self._output.read_text(errors="replace").strip().splitlines()[-LAST_WORDS:]
+            words = "\n".join(lines) or f"exit code {self._process.returncode}, no output"
+            raise TrainingFailed(f"the training process ended with {self._process.returncode}: {words}")
+
+    def stop(self) -> None:
+        """Asks it to save and stop, and waits until it has."""
+        if not self.ended():
+            self._process.terminate()
+        try:
+            self._process.wait(ORPHAN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class _locked:  # noqa: N801 - used as a function
+    """One training at a time in a run's folder; waits for an orphan to save and leave."""
+
+    def __init__(self, run: Path) -> None:
+        self._lock = WriterLock(run / "writer.lock")
+
+    def __enter__(self) -> None:
+        give_up_s = time.monotonic() + ORPHAN_S
+        while True:
+            try:
+                self._lock.__enter__()
+                return
+            except StoreLocked:
+                if time.monotonic() > give_up_s:
+                    raise
+                time.sleep(0.5)
+
+    def __exit__(self, *error: Any) -> None:
+        self._lock.__exit__(*error)
+
+
+def _stop_with_parent() -> None:
+    """Standard input ends with the process that holds its other end."""
+
+    def watch() -> None:
+        while sys.stdin.buffer.raw.read(1):  # pyright: ignore[reportAttributeAccessIssue] - a pipe has it
+            continue
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main(run: Path) -> int:
+    """The process of one training."""
+    from egorecovery.training.loop import Stopped
+
+    _stop_with_parent()
+    try:
+        run_training(TrainingJob.read(run), lambda step, steps: print(json.dumps({"step": step, "of": steps})))
+    except Stopped as stopped:
+        print(stopped)
+        return STOPPED
+    except EgoRecoveryError as error:
+        print(f"{type(error).__name__}: {error}")
+        return 1
+    return 0

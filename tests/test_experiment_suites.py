@@ -1,0 +1,167 @@
+"""Suites, cells and the paper's figures: what is to be run, before anything is."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from egorecovery.episodes import Source
+from egorecovery.errors import RecipeError
+from egorecovery.evaluation import REGIMES, bench_protocol
+from egorecovery.experiments import SUITES, paper_rate, plan_suite, suite_named
+from egorecovery.experiments.cell import Cell, episodes_of
+from egorecovery.experiments.data import DATA_SEED
+from egorecovery.experiments.paper import figures, rows, successes
+from egorecovery.experiments.plan import trainings
+from egorecovery.experiments.suites import ALL_TASKS, FULL, NOT_BUILT
+from egorecovery.policy import Intervention
+from egorecovery.training import RECIPES
+
+ORIGINAL = Path("/work/shared/paper/results.json")
+
+
+@pytest.mark.parametrize("suite", ["main", "scaling", "cost_matched", "low_robot_grounding"])
+def test_every_row_of_a_budget_table_is_a_row_of_the_suite(suite):
+    papers = list(dict.fromkeys((row.name, row.budget) for row in rows() if row.suite == suite))
+    ours = [(row.name, row.episodes) for row in suite_named(suite).rows]
+    assert ours == papers
+
+
+@pytest.mark.parametrize("suite", ["ablation", "gate_intervention"])
+def test_every_variant_of_the_paper_is_a_row_of_the_suite(suite):
+    papers = list(dict.fromkeys(row.name for row in rows() if row.suite == suite))
+    assert [row.name for row in suite_named(suite).rows] == papers
+    assert {row.budget for row in suite_named(suite).rows} == {FULL}
+
+
+@pytest.mark.skipif(not ORIGINAL.exists(), reason="the paper's figures are kept outside the repository")
+def test_packaged_figures_are_the_papers():
+    original = json.loads(ORIGINAL.read_text())
+    for row in original["main"]:
+        budget = tuple(row["budget"][source] for source in Source)
+        for task in ALL_TASKS:
+            for regime in REGIMES:
+                method = row["method"].replace("+", "_")
+                assert paper_rate("main", method, task, regime, budget) == row[f"{regime}_sr"][task]
+    for suite in ("scaling", "cost_matched", "low_robot_grounding", "mechanism_ablation"):
+        for row in original[suite]:
+            budget = tuple(row["budget"][source] for source in Source) if "budget" in row else None
+            name = row.get("method") or row["variant"]
+            for regime in REGIMES:
+                ours = paper_rate(suite.removeprefix("mechanism_"), name, None, regime, budget)
+                assert ours == row.get(f"avg_{regime}_sr")
+    for ours, theirs in (("gate_intervention", "gate_intervention_same_checkpoint"), ("clutter_ood", "clutter_ood")):
+        for variant, tasks in original["extended"][theirs].items():
+            for task, values in tasks.items():
+                assert paper_rate(ours, variant, task, "recovery") == values["recovery_sr"]
+    assert figures()["diagnostics"] == original["diagnostics"]
+    assert figures()["throughput_per_hour"] == original["throughput_per_hour"]
+
+
+def test_printed_rates_are_counts_of_rollouts():
+    assert successes(80.0, 80) == 64
+    assert successes(66.2, 80) == 53
+    assert successes(76.3, 80) == 61
+    with pytest.raises(RecipeError, match="mistyped"):
+        successes(81.0, 80)
+
+
+def test_pooled_rates_agree_from_table_to_table():
+    full = (50, 50, 0, 300)
+    assert paper_rate("main", "egorecovery", None, "initial", full) == pytest.approx(80.0)
+    for suite, name in (("scaling", "egorecovery"), ("cost_matched", "egorecovery"), ("ablation", "full")):
+        assert paper_rate(suite, name, None, "recovery", full) == 85.0
+    direct = paper_rate("main", "direct_human_recovery_mix", None, "recovery")
+    assert successes(direct, 80) == successes(71.2, 80) == 57
+
+
+def test_a_figure_the_paper_does_not_print_is_none():
+    assert paper_rate("scaling", "egorecovery", "cube_stack", "recovery", (50, 50, 0, 200)) is None
+    assert paper_rate("cost_matched", "egorecovery", None, "initial", (50, 70, 0, 100)) is None
+    assert paper_rate("gate_intervention", "learned", "cube_stack", "recovery") is None
+    with pytest.raises(RecipeError, match="4 budgets"):
+        paper_rate("scaling", "egorecovery", None, "recovery")
+
+
+def test_cell_names_are_readable_and_stable():
+    cell = Cell(suite="main", task="cube_stack", method="egorecovery", seed=0, budget=FULL)
+    assert cell.id == "cube_stack-egorecovery-b50.50.0.300-s0"
+    forced = replace(cell, intervention=Intervention(zero_intent=True, gate="0.5"), seed=2)
+    assert forced.id == "cube_stack-egorecovery-b50.50.0.300-zero_intent-gate_0.5-s2"
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_cells_of_a_suite_have_names_and_hashes_of_their_own(suite):
+    plan = plan_suite(suite_named(suite), seeds=(0, 1))
+    for values in ([cell.id for cell in plan.cells], [cell.hash for cell in plan.cells]):
+        assert max(Counter(values).values()) == 1
+    again = plan_suite(suite_named(suite), seeds=(0, 1))
+    assert [cell.hash for cell in plan.cells] == [cell.hash for cell in again.cells]
+
+
+def test_the_main_suite_has_seven_methods_on_four_tasks():
+    cells = plan_suite(suite_named("main"), seeds=(0, 1)).cells
+    assert len(cells) == 56
+    assert {cell.cell.seed for cell in cells[:28]} == {0}
+
+
+def test_cells_that_differ_only_at_test_time_share_a_training():
+    gates = plan_suite(suite_named("gate_intervention")).cells
+    assert [len(training.cells) for training in trainings(gates)] == [5, 5]
+    parts = plan_suite(suite_named("ablation"), tasks=["cube_stack"]).cells
+    assert sorted(len(training.cells) for training in trainings(parts)) == [1, 1, 1, 1, 1, 2]
+
+
+def test_suites_with_the_same_data_share_trainings():
+    def ids(suite: str, tasks: list[str]) -> set[str]:
+        return {cell.training_id for cell in plan_suite(suite_named(suite), tasks=tasks).cells}
+
+    tasks = ["cup_brush", "round_disk"]
+    assert len(ids("main", tasks) & ids("ablation", tasks)) == 4
+    assert ids("gate_intervention", tasks) < ids("ablation", tasks)
+
+
+def test_what_decides_a_result_changes_the_hash_and_the_number_of_rollouts_does_not():
+    def hash_of(**changes) -> str:
+        return plan_suite(suite_named("main"), only=["cube_stack-egorecovery-*"], **changes).cells[0].hash
+
+    longer = {"protocol": lambda task: replace(bench_protocol(task), time_limit_s=99.0)}
+    others = [{"recipe": RECIPES["demo"]}, {"starts_seed": "validation"}, {"seeds": (1,)}, longer]
+    assert len({hash_of(), *(hash_of(**change) for change in others)}) == 5
+    assert hash_of() == hash_of(rollouts=200)
+
+
+def test_data_is_ordered_for_the_largest_budgets_whatever_is_chosen():
+    plan = plan_suite(suite_named("cost_matched"), tasks=["cube_stack"], only=["*robot_recovery*"])
+    assert {str(order.source): order.episodes for order in plan.orders["cube_stack"]} == {
+        "robot_success": 60,
+        "robot_recovery": 90,
+        "human_recovery": 610,
+    }
+    assert {order.seed for order in plan.orders["cube_stack"]} == {DATA_SEED}
+    assert {order.image_size for order in plan.orders["cube_stack"]} == {
+        RECIPES["bench"]("cube_stack").policy.image_size
+    }
+    [cell] = plan.cells
+    assert [str(order.source) for order in cell.orders] == ["robot_success", "robot_recovery"]
+
+
+def test_a_recipe_is_its_method_on_the_cells_budget():
+    plan = plan_suite(suite_named("scaling"), only=["cube_stack-human_success_mix-b50.50.800.0-s3"], seeds=(3,))
+    [cell] = plan.cells
+    assert episodes_of(cell.recipe.budget) == (50, 50, 800, 0)
+    assert cell.recipe.seed == 3
+    assert cell.recipe.policy.correction is None
+
+
+@pytest.mark.parametrize("suite", NOT_BUILT)
+def test_suites_that_are_not_built_say_so(suite):
+    with pytest.raises(RecipeError, match="known but not built"):
+        suite_named(suite)
+
+
+def test_patterns_that_choose_nothing_are_refused():
+    with pytest.raises(RecipeError, match="no cell of main"):
+        plan_suite(suite_named("main"), only=["nothing*"])

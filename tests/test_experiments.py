@@ -1,0 +1,300 @@
+"""A whole experiment, tiny but real: data, trainings, evaluations, kills, merges, failures."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from egorecovery.cli import experiment as experiment_cli  # noqa: E402 - torch is an extra
+from egorecovery.cli.main import main  # noqa: E402
+from egorecovery.episodes.sealed import read_sealed  # noqa: E402
+from egorecovery.experiments import ExperimentFolder, FolderError, Row, Suite, merge, plan_suite, scheduler, suites  # noqa: E402
+from egorecovery.experiments import data as experiment_data  # noqa: E402
+from egorecovery.experiments.suites import episodes  # noqa: E402
+from tiny_experiment import CELLS, STEPS, SUITE, protocol, recipe, run_tiny, with_steps  # noqa: E402
+
+TESTS = Path(__file__).parent
+OUTCOME = ("outcome", "reason", "start", "duration_s", "gate_trace", "decisions", "subject")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """An experiment that nothing happened to."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    outcome = run_tiny(out)
+    assert (outcome.failed, sorted(outcome.done)) == ({}, sorted(CELLS.values()))
+    return out
+
+
+@pytest.fixture
+def out(whole, tmp_path) -> Path:
+    """A copy of the whole one, to do things to."""
+    return Path(shutil.copytree(whole, tmp_path / "out"))
+
+
+@pytest.fixture
+def with_data(whole, tmp_path) -> Path:
+    """An experiment that has its data and nothing else."""
+    shutil.copytree(whole / "data", tmp_path / "fresh" / "data")
+    return tmp_path / "fresh"
+
+
+def results(out: Path, cell: str) -> list[dict]:
+    found = ExperimentFolder(out).rollouts(cell).records()
+    rows = [record.record() for record in sorted(found, key=lambda record: (record.regime, record.index))]
+    return [{name: row[name] for name in OUTCOME} for row in rows]
+
+
+def files(out: Path) -> dict[str, tuple[int, bytes]]:
+    there = [path for path in out.rglob("*") if path.is_file() and path.name != "writer.lock"]
+    return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in there}
+
+
+def test_a_finished_cell_says_what_it_is_and_where_it_came_from(whole):
+    folder = ExperimentFolder(whole)
+    assert json.loads((whole / "suite.json").read_text()) == {"suite": "tiny", "schema": 1}
+    assert folder.done() == sorted(CELLS.values())
+    card = read_sealed(whole / "cells" / CELLS["closed"] / "cell.json")
+    assert card["variant"] == "closed"
+    assert card["intervention"] == {"zero_intent": False, "gate": "0"}
+    assert card["budget"] == {"robot_success": 1, "robot_recovery": 1, "human_success": 0, "human_recovery": 1}
+    assert card["training"]["steps"] == STEPS
+    assert "action_error/robot_recovery" in card["training"]["scores"]
+    assert card["protocol"]["rollouts"] == 2
+    wanted = {"suite", "task", "method", "seed", "recipe", "recipe_hash", "data_hash", "evaluation", "hardware"}
+    assert wanted | {"revision", "finished_at", "schema"} <= card.keys()
+    assert len(results(whole, CELLS["closed"])) == 4
+    assert (whole / "cells" / CELLS["full"] / "log.jsonl").read_text().count("\n") >= STEPS
+
+
+def test_cells_that_share_a_training_train_once(whole):
+    assert len(list((whole / "trainings").iterdir())) == 2
+    first, second = (results(whole, CELLS[name])[0]["subject"] for name in ("full", "closed"))
+    assert first["policy_hash"] == second["policy_hash"]
+    assert results(whole, CELLS["closed"])[0]["gate_trace"][0] == 0
+    assert results(whole, CELLS["full"])[0]["gate_trace"][0] != 0
+
+
+def test_finished_cells_are_left_alone(out):
+    before = files(out)
+    outcome = run_tiny(out)
+    assert (sorted(outcome.there), outcome.done) == (sorted(CELLS.values()), [])
+    assert files(out) == before
+
+
+def test_finished_cells_need_neither_data_nor_checkpoints(out):
+    shutil.rmtree(out / "data")
+    shutil.rmtree(out / "trainings")
+    assert len(run_tiny(out).there) == 3
+    assert not (out / "data").exists()
+
+
+def test_only_chosen_cells_are_run_and_on_the_same_data(with_data, whole):
+    outcome = run_tiny(with_data, only=["*robot_success*"])
+    assert outcome.done == [CELLS["plain"]]
+    assert results(with_data, CELLS["plain"]) == results(whole, CELLS["plain"])
+
+
+def test_more_rollouts_are_added_to_those_there_are(out, whole):
+    trained = files(out / "trainings")
+    outcome = run_tiny(out, rollouts=3, only=[CELLS["full"]])
+    assert outcome.done == [CELLS["full"]]
+    more = ExperimentFolder(out).rollouts(CELLS["full"]).records()
+    assert len(more) == 6
+    assert [row for row in results(out, CELLS["full"]) if row in results(whole, CELLS["full"])] == results(
+        whole, CELLS["full"]
+    )
+    assert files(out / "trainings") == trained
+    assert run_tiny(out, rollouts=2).done == []
+
+
+def test_a_result_of_other_settings_is_refused_not_replaced(out):
+    before = files(out)
+    with pytest.raises(FolderError, match=r"optimisation.steps: 4 against 9"):
+        run_tiny(out, recipe=with_steps(9))
+    with pytest.raises(FolderError, match=r"starts_seed: tests against others"):
+        run_tiny(out, starts_seed="others")
+    with pytest.raises(FolderError, match="holds the suite 'tiny'"):
+        run_tiny(out, suite=Suite(name="other", rows=SUITE.rows, tasks=SUITE.tasks))
+    assert files(out) == before
+
+
+def test_a_store_with_episodes_of_something_else_is_refused(with_data):
+    larger = Suite(name="tiny", rows=(Row(method="robot_success", budget=episodes(1)),), tasks=SUITE.tasks)
+    [message] = run_tiny(with_data, suite=larger).failed.values()
+    assert "4 episodes that this experiment did not order" in message
+
+
+@pytest.mark.fault
+def test_an_experiment_killed_at_every_stage_ends_in_the_same_results(tmp_path, whole):
+    out = tmp_path / "out"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
+    for stage, progress in (("data", 1), ("training", 3), ("evaluation", 1)):
+        command = [sys.executable, str(TESTS / "tiny_experiment.py"), str(out), stage, str(progress)]
+        killed = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        assert ExperimentFolder(out).done() == []
+    assert len(ExperimentFolder(out).rollouts(CELLS["full"]).records()) == 1
+    outcome = run_tiny(out)
+    assert sorted(outcome.done) == sorted(CELLS.values())
+    for cell in CELLS.values():
+        assert results(out, cell) == results(whole, cell)
+
+
+def test_a_failing_cell_is_recorded_and_the_others_go_on(with_data, monkeypatch, whole):
+    really = scheduler.run_training
+
+    def training(job, watch):
+        if job.recipe.policy.correction is not None:
+            raise ZeroDivisionError("the loss fell into a hole")
+        really(job, watch)
+
+    monkeypatch.setattr(scheduler, "run_training", training)
+    outcome = run_tiny(with_data)
+    assert outcome.exit_code == 1
+    assert outcome.done == [CELLS["plain"]]
+    assert sorted(outcome.failed) == sorted([CELLS["full"], CELLS["closed"]])
+    record = json.loads((with_data / "cells" / CELLS["full"] / "error.json").read_text())
+    assert record["stage"] == "training"
+    assert record["error"] == "ZeroDivisionError: the loss fell into a hole"
+    monkeypatch.undo()
+    assert sorted(run_tiny(with_data).done) == sorted([CELLS["full"], CELLS["closed"]])
+    assert not (with_data / "cells" / CELLS["full"] / "error.json").exists()
+    assert results(with_data, CELLS["full"]) == results(whole, CELLS["full"])
+
+
+def test_data_that_cannot_be_made_fails_its_cells_once(tmp_path, monkeypatch):
+    tries = []
+
+    def provide(*_, **__):
+        tries.append(1)
+        raise OSError("no space")
+
+    monkeypatch.setattr(experiment_data, "provide", provide)
+    outcome = run_tiny(tmp_path / "out")
+    assert len(outcome.failed) == 3
+    assert len(tries) == 1
+
+
+def test_trainings_in_processes_of_their_own_give_the_same_results_and_one_may_fail(with_data, whole):
+    [plain] = plan_suite(SUITE, recipe=recipe, only=["*robot_success*"]).cells
+    (with_data / "trainings" / plain.training_id).mkdir(parents=True)
+    (with_data / "trainings" / plain.training_id / "checkpoints").write_text("in the way")
+    outcome = run_tiny(with_data, trainings_at_once=2)
+    assert "Error: [Errno" in outcome.failed[CELLS["plain"]]
+    assert sorted(outcome.done) == sorted([CELLS["full"], CELLS["closed"]])
+    for cell in outcome.done:
+        assert results(with_data, cell) == results(whole, cell)
+
+
+@pytest.mark.fault
+def test_a_training_process_is_told_to_save_and_stop_when_its_parent_is_gone():
+    code = "import signal; from egorecovery.experiments import trainings; trainings._stop_with_parent(); signal.pause()"
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    child.stdin.close()  # as the system does for a process that was killed
+    assert child.wait(60) == -signal.SIGTERM  # which a training takes note of, saves and stops
+
+
+def test_no_cell_is_started_without_time_and_nothing_is_lost(with_data, whole):
+    outcome = run_tiny(with_data, budget_minutes=0.0)
+    assert sorted(outcome.left) == sorted(CELLS.values())
+    assert outcome.exit_code == 0
+
+
+def test_a_cell_that_would_not_be_done_in_time_is_not_started(out, monkeypatch):
+    shutil.rmtree(out / "cells" / CELLS["plain"])
+    shutil.rmtree(out / "trainings")
+    monkeypatch.setattr(scheduler.Timing, "training_s", lambda self, recipe: 3600.0)
+    assert run_tiny(out, budget_minutes=30.0).left == [CELLS["plain"]]
+
+
+def test_time_that_runs_out_stops_a_training_which_then_goes_on(with_data, whole, monkeypatch):
+    clock, late_s = time.monotonic, [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + late_s[0])
+
+    def watch(event):
+        if event.stage == "training" and event.done == 2:
+            late_s[0] = 1e6
+
+    outcome = run_tiny(with_data, budget_minutes=1.0, on_event=watch)
+    assert sorted(outcome.left) == sorted(CELLS.values())
+    monkeypatch.undo()
+    run_tiny(with_data)
+    assert results(with_data, CELLS["full"]) == results(whole, CELLS["full"])
+
+
+def test_two_runs_at_once_in_one_folder_are_refused(out):
+    with ExperimentFolder(out).lock(), pytest.raises(Exception, match="is being written by"):
+        run_tiny(out)
+
+
+def test_folders_of_two_machines_merge(out, tmp_path):
+    other = Path(shutil.copytree(out, tmp_path / "other"))
+    shutil.rmtree(out / "cells" / CELLS["plain"])
+    shutil.rmtree(other / "cells" / CELLS["full"])
+    assert merge([out, other], tmp_path / "merged") == sorted(CELLS.values())
+    assert merge([out, other], tmp_path / "merged") == []
+    assert len(run_tiny(tmp_path / "merged").there) == 3
+
+
+def test_cells_copied_by_hand_are_a_merge_too(out, tmp_path):
+    shutil.copytree(out / "cells", tmp_path / "copied" / "cells")
+    assert len(run_tiny(tmp_path / "copied").there) == 3
+
+
+def test_a_merge_of_different_results_is_refused(out, tmp_path):
+    other = Path(shutil.copytree(out, tmp_path / "other"))
+    rollouts = other / "cells" / CELLS["full"] / "rollouts.jsonl"
+    rollouts.write_bytes(b"".join(rollouts.read_bytes().splitlines(keepends=True)[:-1]))
+    with pytest.raises(FolderError, match="has different results"):
+        merge([other], out)
+    (other / "suite.json").write_text('{"suite": "other", "schema": 1}')
+    with pytest.raises(FolderError, match="holds the suite"):
+        merge([other], out)
+
+
+def test_a_damaged_card_is_named(out):
+    path = out / "cells" / CELLS["full"] / "cell.json"
+    path.write_bytes(path.read_bytes().replace(b'"seed":0', b'"seed":1', 1))
+    with pytest.raises(FolderError, match="is damaged"):
+        run_tiny(out)
+
+
+@pytest.fixture
+def tiny_verb(monkeypatch):
+    """`egorecovery experiment main` with the tiny suite and recipe in the paper's place."""
+    monkeypatch.setitem(suites.SUITES, "main", lambda: Suite(name="tiny", rows=SUITE.rows, tasks=SUITE.tasks))
+    choices = {"recipe": recipe, "protocol": protocol}
+    really = experiment_cli.Experiment._chosen
+    monkeypatch.setattr(experiment_cli.Experiment, "_chosen", lambda self: {**really(self), **choices})
+    monkeypatch.setattr(experiment_cli, "_report", lambda out: f"report: {out}/report.html")
+
+
+def test_the_verb_runs_a_suite_and_shows_it_beside_the_papers(out, tiny_verb, capsys):
+    shutil.rmtree(out / "cells" / CELLS["plain"])
+    command = ["experiment", "main", "--out", str(out), "--rollouts", "2", "--starts-seed", "tests", "--device", "cpu"]
+    assert main([*command, "--list"]) == 0
+    listed = capsys.readouterr().out
+    assert f"to do  {CELLS['plain']}" in listed
+    assert f"done   {CELLS['full']}" in listed
+    assert "2 of 3 cells done; 2 trainings" in listed
+    assert main([*command, "--workers", "1"]) == 0
+    shown = capsys.readouterr()
+    assert "1 cells done, 2 were there, 0 failed" in shown.out
+    assert "0/2" in shown.out
+    assert "0.0 [0.0, 65.8]" in shown.out
+    assert f"done {CELLS['plain']}" in shown.err
+    assert "report.html" in shown.out
+
+
+def test_the_verb_says_that_a_suite_is_not_built(tmp_path, capsys):
+    assert main(["experiment", "clutter_ood", "--out", str(tmp_path / "out")]) == 2
+    assert "known but not built" in capsys.readouterr().err

@@ -1,0 +1,517 @@
+"""Reports of suites made up here, with known counts."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from egorecovery.episodes.sealed import seal
+from egorecovery.evaluation.results import ResultFile, RolloutRecord, Subject
+from egorecovery.evaluation.statistics import Interval
+from egorecovery.experiments.report import write_report
+from egorecovery.experiments.report_arms import METHODS, TASKS
+from egorecovery.experiments.report_cells import ReportError
+from egorecovery.experiments.report_findings import claims, verdict
+
+MODES = {"cup_brush": ("beside", "on_rim"), "table_sweep": ("missed", "at_lip"), "cube_stack": ("held", "fallen")}
+BUDGETS = {
+    "robot_success": (50, 0, 0, 0),
+    "robot_success_human_success": (50, 0, 300, 0),
+    "robot_success_human_recovery": (50, 0, 0, 300),
+    "robot_recovery": (50, 50, 0, 0),
+    "human_success_mix": (50, 50, 300, 0),
+}
+CHROMIUM = shutil.which("chromium")
+SOURCES = ("robot_success", "robot_recovery", "human_success", "human_recovery")
+
+
+def outcomes(rate, count, seed, sway=0.0):
+    """Correlated from method to method: each start has a difficulty of its own."""
+    difficulty = np.random.default_rng(5).random(count)
+    noise = sway * np.random.default_rng(seed).normal(size=count)
+    order = np.argsort(difficulty + noise)
+    solved = np.zeros(count, bool)
+    solved[order[: round(rate * count)]] = True
+    return solved.tolist()
+
+
+def rollout(index, succeeded, *, task, regime, seed, method, acts):
+    modes = MODES.get(task, ("held", "released", "fallen"))
+    return RolloutRecord(
+        subject=Subject(policy=method, seed=seed, intervention=acts),
+        task=task,
+        regime=regime,
+        index=index,
+        start={"mode": "nominal" if regime == "initial" else modes[index % len(modes)], "x": index},
+        protocol={"starts_seed": "comparison"},
+        outcome="success" if succeeded else "failure",
+        reason="",
+        duration_s=1.0,
+        retries=0,
+        decisions=1,
+    )
+
+
+def add_cell(
+    out, method, task="cube_stack", *, initial, recovery, seed=0, budget=None, gate="learned", zero=False, **more
+):
+    """`initial` and `recovery` are lists of outcomes."""
+    budget = budget or BUDGETS.get(method, (50, 50, 0, 300))
+    acts = {"zero_intent": zero, "gate": gate}
+    parts = [task, method, "b" + ".".join(map(str, budget)), *(["zero"] * zero), f"gate_{gate}", f"s{seed}"]
+    folder = out / "cells" / "-".join(parts)
+    folder.mkdir(parents=True)
+    made = {"initial": initial, "recovery": recovery}
+    ResultFile(folder / "rollouts.jsonl").append_all(
+        [
+            rollout(index, succeeded, task=task, regime=regime, seed=seed, method=method, acts=acts)
+            for regime, results in made.items()
+            for index, succeeded in enumerate(results)
+        ]
+    )
+    card = {
+        "schema": 1,
+        "suite": json.loads((out / "suite.json").read_text())["suite"],
+        "task": task,
+        "method": method,
+        "seed": seed,
+        "budget": dict(zip(SOURCES, budget, strict=True)),
+        "variant": None,
+        "intervention": acts,
+        "recipe": {"name": "bench", "optimisation": {"steps": 4000}},
+        "recipe_hash": "ab" * 32,
+        "data_hash": "cd" * 32,
+        "protocol": {"name": "bench", "rollouts": len(recovery), "starts_seed": "comparison", "time_limit_s": 30.0},
+        "training": {
+            "seconds": 240.0,
+            "steps": 4000,
+            "samples_per_s": 6000.0,
+            "scores": {"action_error/robot_recovery": 0.1},
+        },
+        "evaluation": {"seconds": 30.0},
+        "hardware": {"device": "NVIDIA H200", "cpu_count": 16},
+        "revision": "abc1234",
+        "finished_at": "2026-11-15T12:00:00+00:00",
+        **more,
+    }
+    (folder / "cell.json").write_bytes(seal(card))
+    return folder
+
+
+def make_suite(out, name="main"):
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "suite.json").write_text(json.dumps({"suite": name, "schema": 1}))
+    return out
+
+
+def solved(successes, count=20):
+    return [index < successes for index in range(count)]
+
+
+def report_of(out):
+    files = write_report(out)
+    return json.loads(files.json.read_text()), files.html.read_text(), files.markdown.read_text()
+
+
+def finding(report, name):
+    return next(one for one in report["findings"] if one["id"] == name)
+
+
+def row(report, method, gate="learned", zero=False):
+    wanted = {"zero_intent": zero, "gate": gate}
+    return next(one for one in report["rows"] if (one["method"], one["intervention"]) == (method, wanted))
+
+
+class Tags(HTMLParser):
+    """Refuses tags that do not nest; gathers ids and addresses."""
+
+    VOID = ("meta", "col", "br", "img")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.addresses = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        named = dict(attributes)
+        self.ids += [named["id"]] if "id" in named else []
+        self.addresses += [named[name] for name in ("href", "src") if name in named]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def parsed(html):
+    tags = Tags()
+    tags.feed(html)
+    tags.close()
+    assert not tags.open
+    return tags
+
+
+@pytest.fixture
+def two_methods(tmp_path):
+    """EgoRecovery solves 16 of 20 failures, the direct mix 4, all of them among the 16."""
+    out = make_suite(tmp_path / "main")
+    add_cell(out, "direct_human_recovery_mix", initial=solved(12), recovery=solved(4))
+    add_cell(out, "egorecovery", initial=solved(12), recovery=solved(16))
+    return out
+
+
+def test_counts_and_wilson_intervals_are_those_of_the_rollouts(two_methods):
+    report, _, _ = report_of(two_methods)
+    found = row(report, "egorecovery")["here"]["recovery"]["cube_stack"]
+    low, high = binomtest(16, 20).proportion_ci(method="wilson")
+    assert (found["successes"], found["rollouts"], found["rate"]) == (16, 20, 0.8)
+    assert found["wilson"] == pytest.approx([low, high])
+    assert row(report, "egorecovery")["here"]["initial"]["cube_stack"]["successes"] == 12
+
+
+def test_the_papers_numbers_stand_beside_ours(two_methods):
+    report, html, text = report_of(two_methods)
+    paper = row(report, "egorecovery")["paper"]["recovery"]
+    assert (paper["cube_stack"]["rate"], paper["average"]["rate"]) == (0.85, 0.85)
+    assert (paper["average"]["successes"], paper["average"]["rollouts"]) == (68, 80)
+    assert "17/20" in html
+    assert "16/20" in html
+    assert "| 85.0 | 80.0 (16/20) [58.4, 91.9] |" in text
+
+
+def test_averages_pool_the_counts_of_the_tasks(tmp_path):
+    out = make_suite(tmp_path / "main")
+    for task, successes in zip(TASKS, (1, 5, 9, 17), strict=True):
+        add_cell(out, "egorecovery", task, initial=solved(10), recovery=solved(successes))
+    found = row(report_of(out)[0], "egorecovery")["here"]["recovery"]["average"]
+    assert (found["successes"], found["rollouts"]) == (32, 80)
+
+
+def test_an_average_counts_only_seeds_that_every_task_has(tmp_path):
+    out = make_suite(tmp_path / "main")
+    add_cell(out, "egorecovery", "cube_stack", initial=solved(5), recovery=solved(4))
+    add_cell(out, "egorecovery", "cube_stack", initial=solved(5), recovery=solved(20), seed=1)
+    add_cell(out, "egorecovery", "cup_brush", initial=solved(5), recovery=solved(6))
+    here = row(report_of(out)[0], "egorecovery")["here"]["recovery"]
+    assert here["average"]["successes"] == 10
+    assert here["cube_stack"]["successes"] == 24
+
+
+def test_modes_are_counted_apart(tmp_path):
+    out = make_suite(tmp_path / "main")
+    add_cell(out, "egorecovery", initial=solved(0), recovery=[index % 2 == 0 for index in range(20)])
+    report, html, _ = report_of(out)
+    counts = {mode: (rate["successes"], rate["rollouts"]) for mode, rate in report["modes"][0]["recovery"].items()}
+    assert counts == {"held": (10, 10), "fallen": (0, 10)}
+    assert ">fallen</th>" in html
+
+
+def test_several_seeds_are_pooled_and_their_spread_is_told(tmp_path):
+    out = make_suite(tmp_path / "main")
+    for seed, successes in enumerate((8, 10, 15)):
+        add_cell(out, "egorecovery", initial=solved(10), recovery=solved(successes), seed=seed)
+    report, html, _ = report_of(out)
+    found = next(one for one in report["over_seeds"] if one["regime"] == "recovery")
+    assert {seed: rate["successes"] for seed, rate in found["per_seed"].items()} == {"0": 8, "1": 10, "2": 15}
+    assert (found["pooled"]["successes"], found["pooled"]["rollouts"]) == (33, 60)
+    assert found["seed_spread"] == pytest.approx(np.std([0.4, 0.5, 0.75], ddof=1))
+    assert "Several trainings" in html
+
+
+def test_more_successes_on_the_same_starts_hold(two_methods):
+    report, html, text = report_of(two_methods)
+    found = finding(report, "pathway")
+    assert found["verdict"] == "holds"
+    assert found["difference"] == pytest.approx(0.6)
+    assert found["paper_difference"] == pytest.approx(0.15)  # on cube_stack, the task that was run
+    compared = next(one for one in report["comparisons"] if one["regime"] == "recovery")
+    assert (compared["only_first"], compared["only_second"], compared["starts"]) == (0, 12, 20)
+    assert compared["p_value"] == pytest.approx(binomtest(0, 12).pvalue)
+    assert found["interval"] == compared["interval"]
+    assert "EgoRecovery 80.0% (16/20) against Direct human recovery mix 20.0% (4/20) is +60.0 points" in found["words"]
+    assert found["words"].startswith("Holds: ")
+    for told in (html, text):
+        assert "EgoRecovery 80.0% (16/20)" in told
+
+
+def test_fewer_successes_on_the_same_starts_contradict(tmp_path):
+    out = make_suite(tmp_path / "main")
+    add_cell(out, "direct_human_recovery_mix", initial=solved(5), recovery=solved(16))
+    add_cell(out, "egorecovery", initial=solved(5), recovery=solved(4))
+    found = finding(report_of(out)[0], "pathway")
+    assert (found["verdict"], found["difference"]) == ("contradicted", pytest.approx(-0.6))
+
+
+def test_small_differences_are_undecided_with_so_many_rollouts(tmp_path):
+    out = make_suite(tmp_path / "main")
+    add_cell(out, "direct_human_recovery_mix", initial=solved(5), recovery=solved(10))
+    add_cell(out, "egorecovery", initial=solved(5), recovery=solved(12))
+    found = finding(report_of(out)[0], "pathway")
+    assert found["verdict"] == "undecided"
+    assert found["words"].startswith("Undecided with 40 rollouts: ")
+
+
+def test_a_handful_of_starts_decides_nothing(tmp_path):
+    out = make_suite(tmp_path / "main")
+    add_cell(out, "direct_human_recovery_mix", initial=solved(0, 3), recovery=solved(0, 3))
+    add_cell(out, "egorecovery", initial=solved(3, 3), recovery=solved(3, 3))
+    found = finding(report_of(out)[0], "pathway")
+    assert found["interval"] == [1.0, 1.0]
+    assert found["verdict"] == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("interval", "p_value", "expected"),
+    [
+        ((0.01, 0.2), 0.01, "holds"),
+        ((0.0, 0.2), 0.01, "undecided"),
+        ((-0.1, 0.2), 0.01, "undecided"),
+        ((-0.2, -0.01), 0.01, "contradicted"),
+        ((-0.2, -0.01), 0.06, "undecided"),
+        ((0.01, 0.2), 0.05, "undecided"),
+        ((0.0, 0.0), 1.0, "undecided"),
+    ],
+)
+def test_verdicts_need_interval_and_test(interval, p_value, expected):
+    assert verdict(Interval(*interval), p_value) == expected
+
+
+@pytest.mark.parametrize(
+    ("successes", "count", "expected"), [(0, 200, "holds"), (60, 200, "contradicted"), (2, 20, "undecided")]
+)
+def test_nominal_data_does_not_recover_means_less_than_one_in_ten(tmp_path, successes, count, expected):
+    out = make_suite(tmp_path / "main")
+    add_cell(out, "robot_success", initial=solved(5, count), recovery=solved(successes, count))
+    assert finding(report_of(out)[0], "nominal")["verdict"] == expected
+
+
+def test_findings_without_cells_are_not_run_and_say_what_is_missing(two_methods):
+    report, html, _ = report_of(two_methods)
+    found = finding(report, "over_robot")
+    assert found["verdict"] == "not run"
+    assert "no cell of Robot recovery" in found["words"]
+    assert found["paper_difference"] == pytest.approx(0.325)
+    assert "no cell of Robot recovery" in html
+
+
+def test_paper_rows_without_a_cell_are_listed(two_methods):
+    report, html, text = report_of(two_methods)
+    for words in ("Cup brush: no method", "Robot recovery (Rsuc 50 + Rrec 50): on no task"):
+        assert words in report["not_run"]
+        assert words in html
+        assert words in text
+    assert not row(report, "robot_recovery")["run"]
+    assert row(report, "robot_recovery")["here"] is None
+
+
+def test_a_method_that_lacks_a_task_is_named_and_compared_on_the_rest(tmp_path):
+    out = make_suite(tmp_path / "main")
+    for task in ("cup_brush", "cube_stack"):
+        add_cell(out, "egorecovery", task, initial=solved(10), recovery=solved(16))
+    add_cell(out, "direct_human_recovery_mix", "cube_stack", initial=solved(10), recovery=solved(4))
+    report, _, _ = report_of(out)
+    assert "Direct human recovery mix (Rsuc 50 + Rrec 50 + Hrec 300): not on Cup brush" in report["not_run"]
+    assert "20 starts of Cube stack" in finding(report, "pathway")["words"]
+
+
+def test_cells_without_a_result_are_told(two_methods):
+    (two_methods / "cells" / "begun").mkdir()
+    broken = two_methods / "cells" / "broken"
+    broken.mkdir()
+    (broken / "error.json").write_text(json.dumps({"stage": "training", "error": "no <memory>\ntraceback"}))
+    (two_methods / "cells" / ".copied.merging").mkdir()
+    report, html, _ = report_of(two_methods)
+    assert report["not_run"][-2:] == ["cell begun: begun, not finished", "cell broken: failed in training: no <memory>"]
+    assert "no &lt;memory&gt;" in html
+
+
+def test_interventions_are_rows_of_their_own(tmp_path):
+    out = make_suite(tmp_path / "gate_intervention", "gate_intervention")
+    for gate, successes in {"learned": 18, "0": 6, "1": 17}.items():
+        add_cell(out, "egorecovery", "cup_brush", initial=solved(15), recovery=solved(successes), gate=gate)
+    report, html, _ = report_of(out)
+    assert row(report, "egorecovery", gate="0")["paper"]["recovery"]["cup_brush"]["rate"] == 0.5
+    assert finding(report, "gate_0_recovery")["verdict"] == "holds"
+    assert finding(report, "gate_1_recovery")["verdict"] == "undecided"
+    assert finding(report, "gate_shuffled_recovery")["verdict"] == "not run"
+    assert "Round disk: no method" in report["not_run"]
+    assert "Table sweep: no method" not in report["not_run"]  # nor did the paper
+    parsed(html)
+
+
+def test_ablations_are_compared_with_the_full_method(tmp_path):
+    out = make_suite(tmp_path / "ablation", "ablation")
+    add_cell(out, "egorecovery", initial=solved(15), recovery=solved(18), variant="full")
+    add_cell(out, "egorecovery", initial=solved(15), recovery=solved(5), zero=True, variant="zero_intent_at_test")
+    add_cell(out, "without_intent_loss", initial=solved(15), recovery=solved(4), variant="without_intent_loss")
+    report, html, _ = report_of(out)
+    assert row(report, "egorecovery", zero=True)["paper"]["recovery"]["average"]["rate"] == 0.65
+    assert finding(report, "ablation_zero_intent")["verdict"] == "holds"
+    assert finding(report, "ablation_intent_loss")["paper_difference"] == pytest.approx(0.2)
+    assert "Here minus the full method" in html
+    parsed(html)
+
+
+def test_budgets_of_scaling_are_matched_with_the_papers(tmp_path):
+    out = make_suite(tmp_path / "scaling", "scaling")
+    for human, successes in {200: 4, 800: 18}.items():
+        add_cell(out, "egorecovery", initial=solved(10), recovery=solved(successes), budget=(50, 50, 0, human))
+    add_cell(out, "human_success_mix", initial=solved(10), recovery=solved(3), budget=(50, 50, 200, 0))
+    report, html, _ = report_of(out)
+    rows = {(one["method"], one["budget"]["human_recovery"]): one for one in report["rows"] if one["run"]}
+    assert rows["egorecovery", 800]["paper"]["recovery"]["average"]["rate"] == 0.9
+    assert finding(report, "scaling_recovery")["verdict"] == "holds"
+    assert finding(report, "scaling_200")["verdict"] == "undecided"
+    assert finding(report, "scaling_300")["verdict"] == "not run"
+    assert "stroke-dasharray" in html  # the paper's curve
+    parsed(html)
+
+
+@pytest.mark.parametrize("name", ["cost_matched", "low_robot_grounding"])
+def test_budget_suites_make_pages_of_one_cell(tmp_path, name):
+    out = make_suite(tmp_path / name, name)
+    add_cell(out, "robot_recovery", initial=solved(10), recovery=solved(8), budget=(50, 80, 0, 0))
+    parsed(report_of(out)[1])
+
+
+def test_a_suite_of_our_own_shows_only_what_was_run(tmp_path):
+    out = make_suite(tmp_path / "demo", "demo")
+    add_cell(out, "robot_success", initial=solved(10), recovery=solved(0), budget=(12, 0, 0, 0))
+    add_cell(out, "egorecovery", initial=solved(10), recovery=solved(12), budget=(12, 12, 0, 40))
+    report, html, _ = report_of(out)
+    assert [one["method"] for one in report["rows"]] == ["robot_success", "egorecovery"]
+    assert finding(report, "over_nominal")["verdict"] == "holds"
+    assert "not run</td>" not in html
+
+
+def test_an_empty_suite_has_a_page(tmp_path):
+    report, html, _ = report_of(make_suite(tmp_path / "main"))
+    assert report["not_run"] == ["every row: there is no finished cell yet"]
+    assert {one["verdict"] for one in report["findings"]} == {"not run"}
+    parsed(html)
+
+
+def test_the_first_twenty_starts_are_counted_as_the_paper_does(tmp_path):
+    out = make_suite(tmp_path / "main")
+    add_cell(out, "egorecovery", initial=solved(100, 200), recovery=[index >= 5 for index in range(200)])
+    _, html, _ = report_of(out)
+    folded = html[html.index("As the paper counts") :]
+    assert "<small>15/20</small>" in folded[: folded.index("</details>")]
+
+
+def test_the_page_is_whole_and_asks_no_other_host(two_methods):
+    cell = next((two_methods / "cells").glob("*egorecovery*"))
+    (cell / "log.jsonl").write_text(
+        "".join(
+            json.dumps({"step": step, "kind": "train", "imitation_robot": 1 / step, "gate_accuracy": 0.9}) + "\n"
+            for step in range(1, 300)
+        )
+    )
+    (cell / "films").mkdir()
+    (cell / "films" / "recovery_0.mp4").write_bytes(b"film")
+    (cell / "films" / "recovery_1.mp4").write_bytes(bytes(3_000_001))
+    (two_methods / "diagnostics").mkdir()
+    (two_methods / "diagnostics" / "ks.png").write_bytes(b"picture")
+    (two_methods / "diagnostics" / "ks.json").write_text('{"ks": "</pre>"}')
+    _, html, _ = report_of(two_methods)
+    tags = parsed(html)
+    assert not re.search(r"(https?:)?//[a-z0-9]", re.sub(r"data:[^\"]*", "", html), re.IGNORECASE)
+    outside = [one for one in tags.addresses if not one.startswith(("data:", "#"))]
+    assert set(outside) == {f"cells/{cell.name}/films/recovery_1.mp4", "report.json", "report.md"}
+    assert {one[1:] for one in tags.addresses if one.startswith("#")} <= set(tags.ids)
+    assert "data:video/mp4;base64,ZmlsbQ==" in html
+    assert "data:image/png;base64," in html
+    assert "imitation loss, robot" in html
+
+
+def test_names_from_files_cannot_become_markup(tmp_path):
+    out = make_suite(tmp_path / "odd", "<b>odd")
+    add_cell(out, "<i>method", task="<u>task", initial=solved(3), recovery=solved(3), revision="<s>")
+    _, html, _ = report_of(out)
+    assert not re.search(r"<b>odd|<i>method|<u>task|<s>", html, re.IGNORECASE)
+    parsed(html)
+
+
+def test_commands_cover_uneven_seeds_and_changed_settings(tmp_path):
+    from egorecovery.experiments import suite_named
+    from egorecovery.policy.config_json import changed, to_json
+    from egorecovery.training import RECIPES
+
+    out = make_suite(tmp_path / "runs")
+    for method, seeds in (("robot_success", (0,)), ("egorecovery", (0, 1))):
+        for seed in seeds:
+            planned = suite_named("main").cells(["cube_stack"], [seed])
+            cell = next(one for one in planned if one.method == method)
+            recipe = to_json(cell.recipe(lambda task: changed(RECIPES["bench"](task), {"optimisation.steps": "7"})))
+            add_cell(out, method, initial=solved(3), recovery=solved(3), seed=seed, recipe=recipe)
+    wanted = "--recipe bench --protocol bench --rollouts 20 --starts-seed comparison --set optimisation.steps 7 --only"
+    assert report_of(out)[0]["commands"] == [
+        "git checkout abc1234",
+        "make setup",
+        f".venv/bin/egorecovery experiment main --out runs --tasks cube_stack --seeds 0 {wanted} "
+        "'*-robot_success-b50.0.0.0-gate_learned-s*'",
+        f".venv/bin/egorecovery experiment main --out runs --tasks cube_stack --seeds 0 1 {wanted} "
+        "'*-egorecovery-b50.50.0.300-gate_learned-s*'",
+    ]
+
+
+def test_the_same_folder_gives_the_same_report(two_methods):
+    first = [path.read_bytes() for path in vars(write_report(two_methods)).values()]
+    assert [path.read_bytes() for path in vars(write_report(two_methods)).values()] == first
+
+
+def test_folders_that_are_no_suite_are_refused(tmp_path):
+    with pytest.raises(ReportError, match=r"has no suite\.json"):
+        write_report(tmp_path)
+    (tmp_path / "suite.json").write_text('{"suite": "main", "schema": 7}')
+    with pytest.raises(ReportError, match="schema 7"):
+        write_report(tmp_path)
+
+
+def test_rollouts_of_another_cell_are_refused(two_methods):
+    cells = sorted((two_methods / "cells").iterdir())
+    foreign = rollout(0, True, task="cup_brush", regime="initial", seed=0, method="x", acts={})
+    ResultFile(cells[0] / "rollouts.jsonl").append(foreign)
+    with pytest.raises(ReportError, match="belongs to another cell"):
+        write_report(two_methods)
+
+
+def test_every_suite_has_claims_that_name_known_methods():
+    for suite in ("main", "ablation", "gate_intervention", "scaling", "cost_matched", "low_robot_grounding"):
+        made = claims(suite)
+        assert made
+        assert len({claim.id for claim in made}) == len(made)
+        assert {arm.method for claim in made for arm in (claim.worse, claim.better) if arm} <= set(METHODS)
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed")
+def test_chromium_draws_the_page(two_methods, tmp_path):
+    page = write_report(two_methods).html
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+    flags += ["--disable-background-networking", "--disable-component-update"]
+    shot, profile = tmp_path / "page.png", tmp_path / "profile"
+    subprocess.run(
+        [
+            CHROMIUM,
+            *flags,
+            f"--user-data-dir={profile}",
+            f"--screenshot={shot}",
+            "--window-size=1400,1600",
+            page.as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    from PIL import Image
+
+    colours = np.unique(np.asarray(Image.open(shot).convert("RGB")).reshape(-1, 3), axis=0)
+    assert len(colours) > 200  # text, tiles and a heat map, not a blank page
