@@ -166,13 +166,9 @@ def test_annotate_wants_one_episode_or_all_candidates(tmp_path, capsys):
     assert "--confirm-candidates" in capsys.readouterr().err
 
 
-def test_the_demo_prints_its_table_and_refuses_to_replace_anything_else(tmp_path, capsys):
-    assert main(["demo", "--out", str(tmp_path / "demo"), "--episodes", "2"]) == 0
-    shown = capsys.readouterr().out
-    assert "embodiment scale s_human" in shown
-    assert "window past the end" in shown
-    assert main(["demo", "--out", str(tmp_path / "demo"), "--episodes", "1"]) == 0  # an earlier demo is replaced
+def test_the_demo_refuses_to_work_in_a_folder_of_something_else(tmp_path, capsys):
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "thesis.tex").touch()
     assert main(["demo", "--out", str(tmp_path / "work")]) == 2
+    assert "name an empty or a new folder" in capsys.readouterr().err
     assert (tmp_path / "work" / "thesis.tex").exists()

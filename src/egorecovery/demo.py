@@ -1,57 +1,98 @@
-"""The data path from raw recordings to intent targets, on recordings it makes itself."""
+"""The whole system on one task, small enough for two CPU cores: collect, train two policies, evaluate, report."""
 
-import shutil
-from dataclasses import dataclass
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
+from egorecovery.episodes.durable import write_file
+from egorecovery.errors import EgoRecoveryError
+from egorecovery.evaluation import REGIMES, EvaluationProtocol, Regime, bench_protocol, rate
+from egorecovery.evaluation.statistics import Rate
+from egorecovery.executors import cores
+from egorecovery.experiments import Event, ExperimentFolder, Row, Suite, run_suite
+from egorecovery.experiments.report import write_report
+from egorecovery.training import RECIPES, Budget
 
-from egorecovery.capture import find_recordings, import_recording, save_recording
-from egorecovery.capture.synthetic import synthetic_recording
-from egorecovery.episodes import PAPER_TASKS, EpisodeStore, Source
-from egorecovery.errors import StoreError
-from egorecovery.intent import LabelStore, PoolStatistics, SourceTally, label_store, pool_statistics
-from egorecovery.recovery import confirm_candidates
+SUCCESS_ONLY, EGORECOVERY = "robot_success", "egorecovery"
 
-MARK = ".egorecovery-demo"  # says that a directory may be replaced
+
+@dataclass(frozen=True, kw_only=True)
+class DemoPlan:
+    """What the demo does; the defaults take some ten minutes on two cores."""
+
+    task: str = "round_disk"
+    robot_success: int = 24
+    robot_recovery: int = 24
+    human_recovery: int = 60
+    steps: int = 1200
+    rollouts: int = 20  # per regime and policy
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoResult:
-    store: Path
-    accepted: int
-    discarded: dict[str, tuple[str, ...]]
-    tallies: dict[Source, SourceTally]
-    statistics: PoolStatistics
+    report: Path
+    summary: Path
+    rates: dict[str, dict[Regime, Rate]]  # by method
 
 
-def run_demo(out: Path, episodes: int, seed: int) -> DemoResult:
-    """Record, import, annotate, label: each step as a user would, through the same functions."""
-    if out.exists() and any(out.iterdir()) and not (out / MARK).exists():
-        raise StoreError(f"{out} is not empty and not an earlier demo; name another directory with --out")
-    shutil.rmtree(out, ignore_errors=True)
-    (out / "recordings").mkdir(parents=True)
-    (out / MARK).touch()
-    _record(out / "recordings", episodes, seed)
-    store = EpisodeStore.create(out / "store")
-    with store.writing() as writer:
-        outcomes = [import_recording(writer, directory) for directory in find_recordings([out / "recordings"])]
-    confirm_candidates(store, annotator="demo")
-    tallies = label_store(store)
-    labels = LabelStore(store.labels_path)
-    return DemoResult(
-        store=store.root,
-        accepted=sum(outcome.accepted for outcome in outcomes),
-        discarded={outcome.name: outcome.reasons for outcome in outcomes if not outcome.accepted},
-        tallies=tallies,
-        statistics=pool_statistics((store.card(name).source, labels.read(name)) for name in labels.episodes()),
+def run_demo(out: Path, plan: DemoPlan, on_event: Callable[[Event], None] = lambda event: None) -> DemoResult:
+    """A demo that was broken off goes on; one that is done is only reported. Other settings want another `out`."""
+    suite = demo_suite(plan)
+    outcome = run_suite(
+        suite,
+        out,
+        recipe=lambda task: replace(
+            RECIPES["demo"](task), optimisation=replace(RECIPES["demo"](task).optimisation, steps=plan.steps)
+        ),
+        protocol=demo_protocol,
+        rollouts=plan.rollouts,
+        device="cpu",
+        trainings_at_once=min(2, cores()),  # two processes of one thread: small tensors do not share cores well
+        schedule={"log": 20, "score": 400, "save": 200},
+        on_event=on_event,
     )
+    if outcome.failed:
+        raise EgoRecoveryError("; ".join(f"{cell}: {why}" for cell, why in outcome.failed.items()))
+    rates = _rates(ExperimentFolder(out), suite)
+    summary = {
+        "task": plan.task,
+        "rates": {
+            method: {
+                str(regime): {
+                    "successes": found.successes,
+                    "rollouts": found.rollouts,
+                    "interval": [found.wilson.low, found.wilson.high],
+                }
+                for regime, found in by_regime.items()
+            }
+            for method, by_regime in rates.items()
+        },
+    }
+    write_file(out / "summary.json", (json.dumps(summary, indent=1) + "\n").encode())
+    return DemoResult(report=write_report(out).html, summary=out / "summary.json", rates=rates)
 
 
-def _record(directory: Path, episodes: int, seed: int) -> None:
-    """All four sources of cube stacking."""
-    for kind, source in enumerate(Source):
-        for number in range(episodes):
-            rng = np.random.default_rng([seed, kind, number])
-            recording, _ = synthetic_recording(f"{source}-{number:03d}", PAPER_TASKS["cube_stack"], source, rng)
-            save_recording(recording, directory / recording.id)
+def demo_suite(plan: DemoPlan) -> Suite:
+    """Robot successes alone, against everything the paper proposes."""
+    alone = Budget(robot_success=plan.robot_success, robot_recovery=0, human_recovery=0)
+    full = replace(alone, robot_recovery=plan.robot_recovery, human_recovery=plan.human_recovery)
+    rows = (Row(method=SUCCESS_ONLY, budget=alone), Row(method=EGORECOVERY, budget=full))
+    return Suite(name="demo", rows=rows, tasks=(plan.task,))
+
+
+def demo_protocol(task: str) -> EvaluationProtocol:
+    """Always the same room: a policy this small has seen too little to look through changes of light and colour."""
+    return replace(bench_protocol(task), name="demo", varied_appearance=False)
+
+
+def _rates(folder: ExperimentFolder, suite: Suite) -> dict[str, dict[Regime, Rate]]:
+    found: dict[str, dict[Regime, Rate]] = {}
+    for cell in folder.done():
+        card = folder.card(cell)
+        records = folder.rollouts(cell).records()
+        if card and any(row.made(card) for row in suite.rows):
+            found[card["method"]] = {
+                regime: rate([record for record in records if record.regime == regime]) for regime in REGIMES
+            }
+    return found

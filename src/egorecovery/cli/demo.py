@@ -2,30 +2,60 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
-    """Generate a few recordings, then import, annotate and label them: the whole data path in seconds."""
+    """The whole system in minutes, without robot or GPU.
+
+    Collects demonstrations in the simulated workcell, trains a policy on robot successes alone and one with corrective
+    intent from human clips, lets both recover from failures, and writes a report.
+    """
 
     out: Path = Path("runs/demo")
-    """Where to work; an earlier demo there is replaced."""
-    episodes: int = 4
-    """Per source."""
-    seed: int = 0
+    """Where to work. A demo that was broken off there goes on."""
+    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"] = "round_disk"
+    steps: int = 1200
+    """Of each training."""
+    rollouts: int = 20
+    """Per kind of start and policy."""
+    robot_success: int = 24
+    robot_recovery: int = 24
+    human_recovery: int = 60
 
     def run(self) -> int:
-        from egorecovery.cli.console import console
-        from egorecovery.cli.label import tally_table
-        from egorecovery.demo import run_demo
+        import os
+        import time
 
-        result = run_demo(self.out, self.episodes, self.seed)
-        console.print(f"{result.accepted} recordings accepted, {len(result.discarded)} discarded")
-        for name, reasons in result.discarded.items():
-            console.print(f"  {name}: {'; '.join(reasons)}")
-        console.print(tally_table(result.tallies))
-        for who, scale_m in result.statistics.scale_m.items():
-            windows = result.statistics.windows[who]
-            console.print(f"embodiment scale s_{who} = {scale_m * 1000:.1f} mm, from {windows} recovery windows")
-        console.print(f"store: {result.store}   look at it: egorecovery inspect {result.store}")
+        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ.setdefault(name, "1")  # before torch is loaded: each training has a core of its own
+
+        from rich.table import Table
+
+        from egorecovery.cli.console import console
+        from egorecovery.cli.experiment import Watcher
+        from egorecovery.demo import EGORECOVERY, SUCCESS_ONLY, DemoPlan, run_demo
+
+        started_s = time.monotonic()
+        plan = DemoPlan(
+            task=self.task,
+            steps=self.steps,
+            rollouts=self.rollouts,
+            robot_success=self.robot_success,
+            robot_recovery=self.robot_recovery,
+            human_recovery=self.human_recovery,
+        )
+        with Watcher() as watch:
+            result = run_demo(self.out, plan, watch)
+        table = Table(title=f"{self.task}: rollouts that succeed, 95% interval", title_justify="left", box=None)
+        table.add_column("trained on")
+        table.add_column("from the normal start", justify="right")
+        table.add_column("from a failure", justify="right")
+        for method, words in ((SUCCESS_ONLY, "robot successes"), (EGORECOVERY, "+ recoveries, corrective intent")):
+            table.add_row(words, *(str(found) for found in result.rates[method].values()))
+        console.print(table)
+        console.print(f"{(time.monotonic() - started_s) / 60:.1f} minutes")
+        console.print(f"summary: {result.summary}")
+        console.print(f"report:  {result.report}", soft_wrap=True)
         return 0

@@ -14,7 +14,7 @@ from egorecovery.workcell.collection import Job, Order, collect
 DATA_SEED = 1  # evaluation starts are drawn from seed 0 and purposes of their own: no start is ever in the data
 
 
-def orders(cells: Sequence[Cell], recipe: Recipe) -> tuple[Order, ...]:
+def orders(cells: Sequence[Cell], recipe: Recipe, plain_room: bool = False) -> tuple[Order, ...]:
     """What the cells of a suite on one task need: the most of each source, and the held-out episodes.
 
     Pools are drawn from what a store holds, so these must be all cells of the suite, whichever are run here: only then
@@ -28,6 +28,7 @@ def orders(cells: Sequence[Cell], recipe: Recipe) -> tuple[Order, ...]:
             episodes=count + recipe.held_out,
             seed=DATA_SEED,
             image_size=recipe.policy.image_size,
+            plain_room=plain_room,
         )
         for source, count in most.items()
         if count

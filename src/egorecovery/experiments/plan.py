@@ -60,9 +60,12 @@ def plan_suite(
         raise RecipeError(f"no cell of {suite.name} is called {' or '.join(only)}; see --list for their names")
     of_task = {cell.task: [other for other in cells if other.task == cell.task] for cell in cells}
     recipes = {task: recipe(task) for task in of_task}
-    orders = {task: data.orders(its_cells, recipes[task]) for task, its_cells in of_task.items()}
     protocols: dict[str, EvaluationProtocol] = {
         task: replace(protocol(task), rollouts=rollouts, starts_seed=starts_seed) for task in of_task
+    }
+    orders = {  # demonstrated in the kind of room that policies are evaluated in
+        task: data.orders(its_cells, recipes[task], plain_room=not protocols[task].varied_appearance)
+        for task, its_cells in of_task.items()
     }
     plans = [
         CellPlan(

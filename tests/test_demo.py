@@ -1,0 +1,27 @@
+"""The demo, smaller still: every station of the way is real, only the numbers are too small to mean anything."""
+
+import json
+
+import pytest
+
+from egorecovery.cli.main import main
+from egorecovery.demo import EGORECOVERY, SUCCESS_ONLY
+
+TINY = ["--task", "cube_stack", "--steps", "4", "--rollouts", "1"]
+FEW = ["--robot-success", "1", "--robot-recovery", "1", "--human-recovery", "1"]
+
+
+@pytest.mark.slow
+def test_the_demo_collects_trains_evaluates_and_reports(tmp_path, capsys):
+    out = tmp_path / "demo"
+    assert main(["demo", "--out", str(out), *TINY, *FEW]) == 0
+    shown = capsys.readouterr().out
+    assert "from a failure" in shown
+    assert str(out / "report.html") in shown.replace("\n", "")
+    rates = json.loads((out / "summary.json").read_text())["rates"]
+    assert set(rates) == {SUCCESS_ONLY, EGORECOVERY}
+    assert all(regime["rollouts"] == 1 for by_regime in rates.values() for regime in by_regime.values())
+    assert "<html" in (out / "report.html").read_text()[:500]
+    before = (out / "summary.json").read_bytes()
+    assert main(["demo", "--out", str(out), *TINY, *FEW]) == 0  # done already: nothing is made again
+    assert (out / "summary.json").read_bytes() == before
