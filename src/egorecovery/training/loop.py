@@ -254,7 +254,7 @@ class _Run:
         return folder / f"step_{done:08d}"
 
     def _averaged_sums(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """What is logged next is a sum over processes: resumed by as many of them, each begins with the mean."""
+        """What is logged next is a mean over processes: however many resume, each begins with the mean of now."""
         if self.runtime.ranks == 1:
             return state
         sums = {name: value.clone() for name, value in state.items() if name.startswith("sums.")}

@@ -54,7 +54,6 @@ class TrainingStep:
         self._bad_step = torch.full((), -1, dtype=torch.int64, device=device)
         self._step = torch.zeros((), dtype=torch.int64, device=device)
         self._sums: dict[str, Tensor] = {}
-        self._shares: set[str] = set()  # terms of which each process has a part, not a copy
         self._summed = 0
         self._inputs: dict[str, Tensor] = {}
         self._replay: Callable[[], None] | None = None
@@ -84,10 +83,7 @@ class TrainingStep:
         if not self._summed:
             return {}
         sums = self._total(torch.stack(list(self._sums.values()))).tolist()
-        means = {
-            name: value / self._summed / (1 if name in self._shares else self._runtime.ranks)
-            for name, value in zip(self._sums, sums, strict=True)
-        }
+        means = {name: value / self._summed / self._runtime.ranks for name, value in zip(self._sums, sums, strict=True)}
         for total in self._sums.values():
             total.zero_()
         self._summed = 0
@@ -147,9 +143,10 @@ class TrainingStep:
         prediction: Prediction = self._network(self._images(), self._state(), self._robots, keep_KB)
         targets = self._targets()
         terms = objective(prediction, targets, self._recipe.losses, self._total)
-        self._shares = set(terms)
-        # Processes average their gradients; the terms are shares of one mean over the whole batch, to be summed.
-        (terms["loss"] * self._runtime.ranks).backward()
+        # The terms are shares of one mean over the whole batch. Processes average gradients and logged values, so each
+        # puts forward its share as if it were the whole.
+        terms = {name: value * self._runtime.ranks for name, value in terms.items()}
+        terms["loss"].backward()
         return {**terms, **gate_report(prediction, targets)}
 
     def _compute(self) -> None:
@@ -208,7 +205,6 @@ class TrainingStep:
     def _captured(self) -> Callable[[], None]:
         """The step as a CUDA graph. Warm-up runs change nothing: updates are switched off, the rest is put back."""
         before = {name: value.clone() for name, value in self.clip.state().items()}
-        average = [value.clone() for value in self._weights.average or []]
         sums = {name: value.clone() for name, value in self._sums.items()}
         self._stopped.fill_(1)
         side = torch.cuda.Stream()
@@ -222,8 +218,6 @@ class TrainingStep:
         with torch.cuda.graph(graph):
             self._compute()
         self.clip.load(before)
-        for value, kept in zip(self._weights.average or [], average, strict=True):
-            value.copy_(kept)
         for name, total in self._sums.items():
             total.copy_(sums[name]) if name in sums else total.zero_()
         self._stopped.zero_()
