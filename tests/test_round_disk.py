@@ -159,17 +159,23 @@ def test_demonstrations_seat_the_disk_and_leave_it_there(teleoperator, scene, ki
     first = teleoperator.facts()
     script = scene.succeed(teleoperator, rng) if kind == "nominal" else scene.recover(teleoperator, rng)
     corrected = []
-    teleoperator.demonstrate(script, rng, lambda action: None, lambda: corrected.append(teleoperator.facts()))
+    teleoperator.demonstrate(
+        script, rng, lambda action: None, lambda: corrected.append((teleoperator.facts(), teleoperator.tool(ARM)))
+    )
     for _ in range(round(Protocol().stable_s / 0.2)):
         assert scene.goal(teleoperator.facts())
         teleoperator.settle(0.2)
     assert scene.terminal(teleoperator.facts(), first) is None
     assert len(corrected) == (kind != "nominal")
-    for facts in corrected:  # in the hand, level, over the groove, not in it
-        assert facts.held
+    for facts, tool in corrected:
         assert not flush(facts)
-        assert facts.offset_m < CLEARANCE_M
-        assert facts.disk.tilt_rad < 0.03
+        if kind == "held":  # in the hand, level, over the groove, not in it
+            assert facts.held
+            assert facts.offset_m < CLEARANCE_M
+            assert facts.disk.tilt_rad < 0.03
+        else:  # over the disk, about to pick it as any other
+            assert not facts.held
+            assert np.linalg.norm((tool.position_m - facts.disk.position_m)[:2]) < 0.06
 
 
 def test_a_disk_lost_on_the_way_is_picked_up_again(teleoperator, scene):

@@ -102,6 +102,7 @@ class Train:
         from dataclasses import replace
 
         from egorecovery.episodes import Source
+        from egorecovery.errors import RecipeError
         from egorecovery.policy.config_json import changed
         from egorecovery.training import METHODS, RECIPES
 
@@ -109,6 +110,11 @@ class Train:
         given = {str(source): getattr(self, str(source)) for source in Source}
         budget = replace(base.budget, **{name: count for name, count in given.items() if count is not None})
         recipe = METHODS[self.method](replace(base.with_budget(budget), seed=self.seed))
+        unused = [
+            f"--{name.replace('_', '-')}" for name, count in given.items() if count and not getattr(recipe.budget, name)
+        ]
+        if unused:
+            raise RecipeError(f"method {self.method} does not train on that source: leave out {', '.join(unused)}")
         if self.steps is not None:
             recipe = replace(recipe, optimisation=replace(recipe.optimisation, steps=self.steps))
         return changed(recipe, self.set)

@@ -25,6 +25,8 @@ from egorecovery.experiments.cell import CellPlan
 from egorecovery.policy.config_json import flat
 
 SCHEMA = 1
+# Raised by hand whenever tasks, labels, policy or protocol come to compute something else from the same settings.
+COMPUTED_BY = 2
 COPIED = {"cells", "data", "trainings"}  # what a person may have put together from several machines
 
 
@@ -43,11 +45,17 @@ class ExperimentFolder:
         if (root / "suite.json").exists():
             if found.suite != suite:
                 raise FolderError(f"{root} holds the suite {found.suite!r}, not {suite!r}; use another --out")
+            if (version := found.computed_by) != COMPUTED_BY:
+                raise FolderError(
+                    f"{root} was made by version {version} of workcell and policy, this is {COMPUTED_BY}: old and new "
+                    f"results must not be mixed; use another --out"
+                )
             return found
         if root.exists() and not {path.name for path in root.iterdir()} <= COPIED:
             raise FolderError(f"{root} is not empty and holds no experiment; name an empty or a new folder with --out")
         root.mkdir(parents=True, exist_ok=True)
-        write_file(root / "suite.json", json.dumps({"suite": suite, "schema": SCHEMA}).encode() + b"\n")
+        card = {"suite": suite, "schema": SCHEMA, "computed_by": COMPUTED_BY}
+        write_file(root / "suite.json", json.dumps(card).encode() + b"\n")
         return found
 
     @property
@@ -60,6 +68,10 @@ class ExperimentFolder:
         if schema != SCHEMA:
             raise FolderError(f"{self.root / 'suite.json'} has schema {schema}, this version reads {SCHEMA}")
         return name
+
+    @property
+    def computed_by(self) -> int:
+        return json.loads((self.root / "suite.json").read_text()).get("computed_by", 1)
 
     def lock(self) -> WriterLock:
         return WriterLock(self.root / "writer.lock")

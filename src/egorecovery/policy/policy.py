@@ -41,6 +41,11 @@ class ActionHead(nn.Module):
         self.decoder = Decoder(config)
         self.projection = nn.Linear(config.width, config.action_dim)
 
+    def actions(self, feature_BHD: Tensor) -> Tensor:
+        """In float32 whatever the network computes in: bfloat16 would round joint targets to a milliradian or two."""
+        projection = self.projection
+        return nn.functional.linear(feature_BHD.float(), projection.weight.float(), projection.bias.float())
+
 
 class Pooling(nn.Module):
     """One learned query reads the action tokens."""
@@ -141,7 +146,7 @@ class Policy(nn.Module):
                 assert shift_BD is not None
                 assert gate_B is not None
                 feature_BHD = self.modulation(feature_BHD, scale_BD[rows], shift_BD[rows], gate_B[rows])
-            return head.projection(feature_BHD)
+            return head.actions(feature_BHD)
 
         on_human = bool(self.config.correction and self.config.correction.film_on_human)
         decoded: list[Callable[[], Tensor]] = []

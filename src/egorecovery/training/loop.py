@@ -27,7 +27,7 @@ from egorecovery.training import frame_table
 from egorecovery.training.frame_table import FrameTable
 from egorecovery.training.logs import RunLog, cut_log
 from egorecovery.training.pictures import Pictures, ResidentPictures, StreamedPictures, decode
-from egorecovery.training.plan import StepPlan, plan_step
+from egorecovery.training.plan import StepPlan, learning_rate, plan_step
 from egorecovery.training.pools import Pools, in_order, select
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.runtime import Runtime, seed_initialisation
@@ -198,8 +198,6 @@ class _Run:
         return plan_step(self.recipe, self.frames.robot_frames, self.frames.human_frames, index)
 
     def plan_rate(self, index: int) -> float:
-        from egorecovery.training.plan import learning_rate
-
         return learning_rate(self.recipe.optimisation, index)
 
     def _any_asked(self, asked_to_stop: list[int]) -> bool:
@@ -235,7 +233,7 @@ class _Run:
         parts = {prefix: score(policy, *what, self.recipe) for prefix, what in self.scored.items()}
         self.scores = Scores(
             values={prefix + name: value for prefix, part in parts.items() for name, value in part.values.items()},
-            robot_gates=[gate for part in parts.values() for gate in part.robot_gates],
+            robot_gates=parts[""].robot_gates if "" in parts else [],  # of held-out episodes, not of the probe
         )
         self._log(done, "held_out", dict(self.scores.values))
 

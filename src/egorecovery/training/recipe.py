@@ -106,6 +106,7 @@ class Recipe:
     intent: IntentSpec = field(default_factory=IntentSpec)
     segment_mask: bool = True  # False asks for intent on every frame with a target, also after the correction
     normalisation: Normalisation = "zscore"
+    stay_steps: int = 25  # past an episode's end that are supervised as "stay": what is finished is to be left alone
     held_out: int = 10  # episodes per source that no budget may touch
     seed: int = 0
 
@@ -116,6 +117,8 @@ class Recipe:
                 f"recipe {self.name}: budget, batch.human ({self.batch.human}) and policy.human_decoder "
                 f"({self.policy.human_decoder}) disagree on whether human data is used"
             )
+        if self.stay_steps < 0:
+            raise RecipeError(f"stay_steps must not be negative, got {self.stay_steps}")
         if self.held_out < 0:
             raise RecipeError(f"held_out must not be negative, got {self.held_out}")
 
@@ -125,7 +128,7 @@ class Recipe:
         return replace(
             self,
             budget=budget,
-            batch=replace(self.batch, human=self.batch.robot if human else 0),
+            batch=replace(self.batch, human=(self.batch.human or self.batch.robot) if human else 0),
             policy=replace(self.policy, human_decoder=human),
         )
 

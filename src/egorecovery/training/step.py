@@ -183,7 +183,7 @@ class TrainingStep:
         last_B1 = table["last_F"][frame_B][:, None]
         return Targets(
             action_BHA=table["action_FA"][torch.minimum(wanted_BH, last_B1)],
-            action_mask_BH=(wanted_BH <= last_B1).float(),
+            action_mask_BH=(wanted_BH <= last_B1 + self._recipe.stay_steps).float(),
             intent_BC=table["intent_FC"][frame_B],
             intent_mask_B=table["intent_mask_F"][frame_B].float(),
             in_recovery_B=table["in_recovery_F"][frame_B].float(),

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
+from scipy.spatial.transform import Rotation
 
 from egorecovery.episodes import Side
 from egorecovery.episodes.vocabulary import CUBE_STACK
@@ -141,14 +142,17 @@ class CubeStack:
         yield from _place(world, rng)
 
     def recover(self, world: World[CubeFacts], rng: Generator) -> Script:
-        """The correction ends with the yellow cube in the hand, over the green one."""
-        if not world.facts().held:
-            yield from _pick(world, rng)
-            yield _over_green(world, rng)
-        else:
+        """The correction ends where ordinary stacking goes on: over the green cube with the yellow one in the hand, or
+        over the yellow cube that lies somewhere, about to pick it as in any other demonstration."""
+        if world.facts().held:
             yield _over_green(world, rng, pace=0.7)
+            yield CorrectionDone()
+            yield from _place(world, rng, aligned=True)
+            return
+        yield from _go_over(world, rng)
         yield CorrectionDone()
-        yield from _place(world, rng, aligned=True)
+        yield from _pick(world, rng, there=True)
+        yield from _place(world, rng)
 
 
 def on_top(facts: CubeFacts) -> bool:
@@ -159,27 +163,38 @@ def on_top(facts: CubeFacts) -> bool:
     return bool(facts.stacked_contact and flat and level and np.linalg.norm(offset_m[:2]) < HALF_M)
 
 
-def _pick(world: World[CubeFacts], rng: Generator) -> Script:
-    """Until the cube is in the hand: a grasp may slip off."""
-    for _ in range(TRIES):
+def _pick(world: World[CubeFacts], rng: Generator, there: bool = False) -> Script:
+    """Until the cube is in the hand: a grasp may slip off. `there`: the hand is over the cube already."""
+    for number in range(TRIES):
+        if number or not there:
+            yield from _go_over(world, rng)
         yield from _grasp(world, rng)
         if world.facts().held:
             return
 
 
-def _grasp(world: World[CubeFacts], rng: Generator) -> Script:
-    yellow = world.facts().yellow
-    down = pointing_down(_nearest_quarter(_yaw_rad(yellow)))  # across two faces, turning the hand least
-    above_m = yellow.position_m + [0, 0, ABOVE_M - HALF_M]
-    grasp_m = yellow.position_m + [*rng.normal(0, 0.002, 2), rng.uniform(-0.004, 0.004)]
+def _go_over(world: World[CubeFacts], rng: Generator) -> Script:
     # Up first: the way to the cube must not lead through the green one.
     here_m = world.tool(ARM).position_m
     if here_m[2] < ABOVE_M:
         yield _move(np.array([here_m[0], here_m[1], ABOVE_M + 0.01]), world.tool(ARM).rotation, 1.0)
-    yield _move(above_m + rng.normal(0, 0.006, 3), down, OPEN_01)
+    yellow = world.facts().yellow
+    above_m = yellow.position_m + [0, 0, ABOVE_M - HALF_M]
+    yield _move(above_m + rng.normal(0, 0.006, 3), _across(yellow), OPEN_01)
+
+
+def _grasp(world: World[CubeFacts], rng: Generator) -> Script:
+    yellow = world.facts().yellow
+    down = _across(yellow)
+    grasp_m = yellow.position_m + [*rng.normal(0, 0.002, 2), rng.uniform(-0.004, 0.004)]
     yield _move(grasp_m, down, OPEN_01, pace=0.7, straight=True)
     yield _move(grasp_m, down, 0.0, holds_m=CUBE_M, straight=True, wait_s=0.12)
     yield _move(grasp_m + [0, 0, ABOVE_M - HALF_M], down, 0.0, holds_m=CUBE_M, straight=True)
+
+
+def _across(yellow: Pose) -> Rotation:
+    """Pointing down, across two faces, turning the hand least."""
+    return pointing_down(_nearest_quarter(_yaw_rad(yellow)))
 
 
 def _over_green(world: World[CubeFacts], rng: Generator, pace: float = 1.0) -> Waypoint:

@@ -29,11 +29,17 @@ def succeed(world: World[DiskFacts], rng: Generator) -> Script:
 
 
 def recover(world: World[DiskFacts], rng: Generator) -> Script:
-    """The correction ends with the disk in the hand, level over the groove."""
+    """The correction ends where ordinary placing goes on: with the disk in the hand, level over the groove, or with the
+    hand over a disk that lies somewhere, about to pick it."""
     if world.facts().held:
         yield _rise(world, rng.uniform(0.02, 0.04), pace=0.5, wait_s=rng.uniform(0.2, 0.5))
-    yield from _bring(world, rng)
-    yield CorrectionDone()
+        yield from _bring(world, rng)
+        yield CorrectionDone()
+    else:
+        yield from _go_over(world, rng)
+        yield CorrectionDone()
+        yield from _grasp(world, rng)
+        yield from _bring(world, rng)
     yield from _seat(world, rng)
     if not flush(world.facts()):
         yield from succeed(world, rng)
@@ -64,17 +70,32 @@ def _bring(world: World[DiskFacts], rng: Generator) -> Script:
 
 
 def _pick(world: World[DiskFacts], rng: Generator) -> Script:
-    """Fingers along the handle, however it leans."""
+    yield from _go_over(world, rng)
+    yield from _grasp(world, rng)
+
+
+def _go_over(world: World[DiskFacts], rng: Generator) -> Script:
+    """Over the handle, turned as it leans."""
     # Up first: the way to the disk must not lead through the rim.
     if world.tool(ARM).position_m[2] < CARRY_M:
         yield _rise(world, CARRY_M - world.tool(ARM).position_m[2])
     disk = world.facts().disk
-    hand = disk.rotation * pointing_down(_half_turn_off(disk.yaw_rad))
+    over_m = disk.position_m + (GRIP_M + 0.06) * disk.up + rng.normal(0, 0.004, 3)
+    yield _move(over_m, _along_handle(disk), OPEN_01)
+
+
+def _grasp(world: World[DiskFacts], rng: Generator) -> Script:
+    """Fingers along the handle, however it leans."""
+    disk = world.facts().disk
+    hand = _along_handle(disk)
     grasp_m = disk.position_m + disk.axes @ [*rng.normal(0, 0.0015, 2), GRIP_M + rng.uniform(-0.002, 0.003)]
-    yield _move(grasp_m + 0.06 * disk.up + rng.normal(0, 0.004, 3), hand, OPEN_01)
     yield _move(grasp_m, hand, OPEN_01, pace=0.7, straight=True)
     yield _move(grasp_m, hand, 0.0, holds_m=HANDLE_WIDTH_M, straight=True, wait_s=0.16)
     yield _rise(world, max(CARRY_M - grasp_m[2], 0.02))
+
+
+def _along_handle(disk: Pose) -> Rotation:
+    return disk.rotation * pointing_down(_half_turn_off(disk.yaw_rad))
 
 
 def _align(world: World[DiskFacts], rng: Generator) -> Script:
