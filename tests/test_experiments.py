@@ -18,6 +18,7 @@ from egorecovery.cli.main import main  # noqa: E402
 from egorecovery.episodes.sealed import read_sealed  # noqa: E402
 from egorecovery.experiments import ExperimentFolder, FolderError, Row, Suite, merge, plan_suite, scheduler, suites  # noqa: E402
 from egorecovery.experiments import data as experiment_data  # noqa: E402
+from egorecovery.experiments.folder import COMPUTED_BY  # noqa: E402
 from egorecovery.experiments.suites import episodes  # noqa: E402
 from tiny_experiment import CELLS, STEPS, SUITE, protocol, recipe, run_tiny, with_steps  # noqa: E402
 
@@ -60,7 +61,7 @@ def files(out: Path) -> dict[str, tuple[int, bytes]]:
 
 def test_a_finished_cell_says_what_it_is_and_where_it_came_from(whole):
     folder = ExperimentFolder(whole)
-    assert json.loads((whole / "suite.json").read_text()) == {"suite": "tiny", "schema": 1}
+    assert json.loads((whole / "suite.json").read_text()) == {"suite": "tiny", "schema": 1, "computed_by": COMPUTED_BY}
     assert folder.done() == sorted(CELLS.values())
     card = read_sealed(whole / "cells" / CELLS["closed"] / "cell.json")
     assert card["variant"] == "closed"

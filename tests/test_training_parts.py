@@ -98,15 +98,16 @@ def test_a_plan_without_human_data_has_robots_alone():
 
 
 def test_shares_of_two_processes_cover_the_batch_once_and_both_have_both_embodiments():
-    whole, robots = plan_of(5, augmentation=NOISY), demo("cube_stack").batch.robot
+    whole, batch = plan_of(5, augmentation=NOISY), demo("cube_stack").batch
+    robots = batch.robot
     shares = [whole.shard(rank, 2, robots) for rank in range(2)]
     for name in ("frame_B", "colour_B34", "shift_B2", "noise_BA", "state_keep_B"):
-        halves = [np.split(getattr(share, name), 2) for share in shares]
+        halves = [np.split(getattr(share, name), [robots // 2]) for share in shares]
         joined = np.concatenate([halves[0][0], halves[1][0], halves[0][1], halves[1][1]])
         np.testing.assert_array_equal(joined, getattr(whole, name), err_msg=name)
     for share in shares:
         assert (share.frame_B < ROBOT_FRAMES).sum() == robots // 2
-        assert (share.frame_B >= ROBOT_FRAMES).sum() == robots // 2
+        assert (share.frame_B >= ROBOT_FRAMES).sum() == batch.human // 2
         assert (share.step, share.learning_rate) == (whole.step, whole.learning_rate)
     half = robots // 2
     keep = [share.keep_KB for share in shares]

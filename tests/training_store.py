@@ -55,11 +55,13 @@ TINY: Mapping[str, str] = {
 }
 BUDGET = {"robot_success": 2, "robot_recovery": 2, "human_recovery": 3}
 
-SIMULATED_TASK = "round_disk"
-SIMULATED_BUDGET = {"robot_success": 24, "robot_recovery": 24, "human_recovery": 40}
+SIMULATED_TASK = "cup_brush"
+SIMULATED_BUDGET = {"robot_success": 20, "robot_recovery": 20, "human_recovery": 36}
 SIMULATED_HELD_OUT = 4
 SIMULATED: Mapping[str, str] = {
-    "policy.cameras": '["head", "right_wrist"]',
+    "policy.cameras": '["head", "left_wrist"]',
+    "augmentation.shift": "0.02",
+    "augmentation.state_dropout": "0.0",
     "policy.image_size": "48",
     "policy.vision.stem_width": "16",
     "policy.vision.widths": "[16, 32, 32]",
@@ -75,7 +77,7 @@ SIMULATED: Mapping[str, str] = {
     "optimisation.learning_rate": "0.002",
     "optimisation.warmup_steps": "20",
     "losses.gate": "1.0",
-    "losses.intent": "0.3",
+    "losses.intent": "0.5",
     "held_out": str(SIMULATED_HELD_OUT),
 }
 

@@ -1,6 +1,6 @@
 """A picture of training runs: losses, gate and held-out errors over steps.
 
-    python tools/loss_curves.py docs/pictures/training.png runs/a/log.jsonl runs/b/log.jsonl
+python tools/loss_curves.py docs/pictures/training.png runs/a/log.jsonl runs/b/log.jsonl
 """
 
 import sys
@@ -33,7 +33,11 @@ PANELS = (  # title, kind of row, fields
     (
         "held-out intent error over that of the mean",
         "held_out",
-        {"intent_error/robot": "robot", "intent_error/human": "human", "probe/intent_error/robot": "robot, any failure"},
+        {
+            "intent_error/robot": "robot",
+            "intent_error/human": "human",
+            "probe/intent_error/robot": "robot, any failure",
+        },
     ),
 )
 COLOURS = {

@@ -21,12 +21,12 @@ SUCCESS_ONLY, EGORECOVERY = "robot_success", "egorecovery"
 class DemoPlan:
     """What the demo does; the defaults take some ten minutes on two cores."""
 
-    task: str = "round_disk"
-    robot_success: int = 24
-    robot_recovery: int = 24
+    task: str = "cube_stack"
+    robot_success: int = 16
+    robot_recovery: int = 40
     human_recovery: int = 60
-    steps: int = 1200
-    rollouts: int = 20  # per regime and policy
+    steps: int = 1400
+    rollouts: int = 30  # per regime and policy
 
 
 @dataclass(frozen=True, kw_only=True)

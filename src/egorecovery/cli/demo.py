@@ -15,13 +15,13 @@ class Demo:
 
     out: Path = Path("runs/demo")
     """Where to work. A demo that was broken off there goes on."""
-    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"] = "round_disk"
-    steps: int = 1200
+    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"] = "cube_stack"
+    steps: int = 1400
     """Of each training."""
-    rollouts: int = 20
+    rollouts: int = 30
     """Per kind of start and policy."""
-    robot_success: int = 24
-    robot_recovery: int = 24
+    robot_success: int = 16
+    robot_recovery: int = 40
     human_recovery: int = 60
 
     def run(self) -> int:

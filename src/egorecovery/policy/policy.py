@@ -33,18 +33,20 @@ class Prediction:
     film_shift_RD: Tensor | None
 
 
+class ActionProjection(nn.Linear):
+    """In float32 whatever the network computes in: bfloat16 would round joint targets to a milliradian or two."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return nn.functional.linear(input.float(), self.weight.float(), self.bias.float())
+
+
 class ActionHead(nn.Module):
     """A decoder and its projection to actions (W_r of Eq. 2), apart so that the modulation fits between."""
 
     def __init__(self, config: PolicyConfig) -> None:
         super().__init__()
         self.decoder = Decoder(config)
-        self.projection = nn.Linear(config.width, config.action_dim)
-
-    def actions(self, feature_BHD: Tensor) -> Tensor:
-        """In float32 whatever the network computes in: bfloat16 would round joint targets to a milliradian or two."""
-        projection = self.projection
-        return nn.functional.linear(feature_BHD.float(), projection.weight.float(), projection.bias.float())
+        self.projection = ActionProjection(config.width, config.action_dim)
 
 
 class Pooling(nn.Module):
@@ -146,7 +148,7 @@ class Policy(nn.Module):
                 assert shift_BD is not None
                 assert gate_B is not None
                 feature_BHD = self.modulation(feature_BHD, scale_BD[rows], shift_BD[rows], gate_B[rows])
-            return head.actions(feature_BHD)
+            return head.projection(feature_BHD)
 
         on_human = bool(self.config.correction and self.config.correction.film_on_human)
         decoded: list[Callable[[], Tensor]] = []

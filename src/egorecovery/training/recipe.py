@@ -180,9 +180,9 @@ def demo(task: str) -> Recipe:
             decoder_layers=2,
             horizon=40,
         ),
-        budget=Budget(robot_success=24, robot_recovery=24, human_recovery=60),
-        batch=Batch(robot=32, human=32),
-        optimisation=Optimisation(steps=1_200, learning_rate=1e-3, warmup_steps=30),
+        budget=Budget(robot_success=16, robot_recovery=40, human_recovery=60),
+        batch=Batch(robot=40, human=16),
+        optimisation=Optimisation(steps=1_400, learning_rate=1e-3, warmup_steps=30),
         augmentation=SIMULATED,
         held_out=2,
     )
