@@ -1,7 +1,12 @@
 """Array shapes named in signatures are checked here and nowhere else: users do not pay for it."""
 
+import os
+
 from jaxtyping import install_import_hook
 
+# One thread in this process and in all it starts: results of small trainings depend on the number in their last bits,
+# and threads of several processes on the same cores wait for each other by spinning.
+os.environ["OMP_NUM_THREADS"] = "1"
 install_import_hook("egorecovery", "beartype.beartype")
 
 import numpy as np  # noqa: E402 - the hook must come before anything of egorecovery

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.fault
 
 HOLDER = Path(__file__).with_name("killed_writer.py")
 NO_ROOM = 16 * 1024  # bytes: below one camera's frames in the recordings here, above everything else
-TMPFS_BYTES = 2 * 1024 * 1024
+TMPFS_BYTES = 6 * 2**20  # several times what an import needs: the kernel counts small file systems roughly
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def file_size_limit(limit: int) -> Iterator[None]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of two megabytes."""
+    """A file system of a few megabytes."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small file system needs root")
     place = tmp_path / "disk"
