@@ -14,7 +14,7 @@ import torch
 from egorecovery.cli.main import main
 from egorecovery.policy.checkpoint import incomplete, open_checkpoint
 from egorecovery.training.logs import read_log
-from egorecovery.training.loop import SAVED_AND_STOPPED
+from egorecovery.training.stopping import SAVED_AND_STOPPED
 from training_store import training_arguments
 
 pytestmark = pytest.mark.slow

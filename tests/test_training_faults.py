@@ -1,7 +1,6 @@
 """Training that cannot go on, or cannot begin, says why and spoils nothing."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -24,14 +23,6 @@ from training_store import FRAMES, PER_SOURCE, PIXELS, make_made_up_store, tiny_
 CPU = Runtime(device=torch.device("cpu"))
 STEPS = 12
 POISONED = "robot_recovery-2", 30
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Training learns: what it was shown by heart, and what the gate and the intent head need on episodes never seen."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,14 +29,6 @@ BY_HEART = {
     "batch.robot": "16",
     "batch.human": "16",
 }
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def on_training_frames(policy: Policy, store: EpisodeStore, recipe: Recipe) -> dict[str, float]:

@@ -20,9 +20,9 @@ from egorecovery.intent import label_store
 from egorecovery.policy.checkpoint import FILES, incomplete, latest, open_checkpoint
 from egorecovery.training import loop
 from egorecovery.training.logs import cut_log, read_log
-from egorecovery.training.loop import SAVED_AND_STOPPED
 from egorecovery.training.plan import StepPlan
 from egorecovery.training.step import TrainingStep
+from egorecovery.training.stopping import SAVED_AND_STOPPED
 from training_store import BOUNDARY, annotate, make_made_up_store, training_arguments
 
 pytestmark = pytest.mark.fault
@@ -38,14 +38,6 @@ STATEFUL = {
     "augmentation.state_noise": "0.05",
     "augmentation.state_dropout": "0.1",
 }
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def arguments(store: EpisodeStore, run: Path, **options: object) -> list[str]:

@@ -63,8 +63,9 @@ class Train:
         from egorecovery.cli.console import console
         from egorecovery.cli.training_progress import TrainingProgress
         from egorecovery.episodes import EpisodeStore
-        from egorecovery.training.loop import SAVED_AND_STOPPED, Schedule, Stopped, train
+        from egorecovery.training.loop import Schedule, train
         from egorecovery.training.runtime import start
+        from egorecovery.training.stopping import SAVED_AND_STOPPED, Stopped
 
         recipe = self.resolved()
         runtime = start(self.device, self.precision, self.deterministic)

@@ -177,7 +177,7 @@ class Scheduler:
             raise OutOfTime
 
     def _train_here(self, training: Training, job: TrainingJob) -> None:
-        from egorecovery.training.loop import Stopped
+        from egorecovery.training.stopping import Stopped
 
         out_of_time = False
 

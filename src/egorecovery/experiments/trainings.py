@@ -26,9 +26,9 @@ from egorecovery.executors import cores
 from egorecovery.policy.config_json import from_json, to_json
 from egorecovery.training import Recipe
 from egorecovery.training.logs import read_log
+from egorecovery.training.stopping import SAVED_AND_STOPPED
 
 ORPHAN_S = 60.0  # a training whose parent was killed may still be saving for so long
-STOPPED = 75  # as `egorecovery train`: saved, goes on when run again
 LAST_WORDS = 12  # lines of a failed training's output that its record keeps
 
 
@@ -156,7 +156,7 @@ class TrainingProcess:
     @property
     def stopped(self) -> bool:
         """It was asked to stop, saved, and did."""
-        return self._process.returncode in (STOPPED, -signal.SIGTERM)  # the latter before its first step
+        return self._process.returncode in (SAVED_AND_STOPPED, -signal.SIGTERM)  # the latter before its first step
 
     def require_success(self) -> None:
         if self._process.returncode:
@@ -209,14 +209,14 @@ def _stop_with_parent() -> None:
 
 def main(run: Path) -> int:
     """The process of one training."""
-    from egorecovery.training.loop import Stopped
+    from egorecovery.training.stopping import Stopped
 
     _stop_with_parent()
     try:
         run_training(TrainingJob.read(run), lambda step, steps: print(json.dumps({"step": step, "of": steps})))
     except Stopped as stopped:
         print(stopped)
-        return STOPPED
+        return SAVED_AND_STOPPED
     except EgoRecoveryError as error:
         print(f"{type(error).__name__}: {error}")
         return 1

@@ -1,13 +1,9 @@
 """A training run from a store to a checkpoint: start or resume, step, log, score, save, stop cleanly."""
 
-import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -16,11 +12,9 @@ from torch import Tensor
 
 from egorecovery.episodes import EpisodeId, EpisodeStore, Source
 from egorecovery.episodes.durable import write_file
-from egorecovery.episodes.sealed import digest
-from egorecovery.errors import CheckpointError, RecipeError, TrainingStopped
-from egorecovery.intent.label_store import LabelStore
-from egorecovery.policy.checkpoint import Checkpoint, incomplete, latest, load_into, open_checkpoint, save
-from egorecovery.policy.config_json import differences, from_json, to_json
+from egorecovery.errors import RecipeError, TrainingStopped
+from egorecovery.policy.checkpoint import Checkpoint, save
+from egorecovery.policy.config_json import to_json
 from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.policy import Policy
 from egorecovery.training import frame_table
@@ -28,16 +22,17 @@ from egorecovery.training.frame_table import FrameTable
 from egorecovery.training.logs import RunLog, cut_log
 from egorecovery.training.pictures import Pictures, ResidentPictures, StreamedPictures, decode
 from egorecovery.training.plan import StepPlan, learning_rate, plan_step
-from egorecovery.training.pools import Pools, in_order, select
+from egorecovery.training.pools import in_order, select
 from egorecovery.training.recipe import Recipe
+from egorecovery.training.resuming import checkpoint_to_resume, data_hash, restore, revision
 from egorecovery.training.runtime import Runtime, seed_initialisation
 from egorecovery.training.scoring import HeldOut, Scores, score, thinned
 from egorecovery.training.step import TrainingStep
+from egorecovery.training.stopping import Stopped, signals_noted
 from egorecovery.training.weights import Weights
 
 EVERYTHING = 10**9  # episodes
 RESIDENT_SHARE = 0.6  # of free device memory that pictures may take
-SAVED_AND_STOPPED = 75  # exit code after SIGTERM or Ctrl-C: saved, run again with --resume
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +57,6 @@ class Progress:
     steps: int
     samples_per_s: float
     values: dict[str, float]
-
-
-class Stopped(Exception):
-    """Not an error: the run was asked to stop, saved and did; `--resume` goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +90,7 @@ def train(
     statistics = frame_table.fit(recorded, recipe)
     frames = frame_table.table(recorded, statistics, recipe)
     data = data_hash(store, pools)
-    found = _checkpoint_to_resume(run, recipe, data, resume, runtime)
+    found = checkpoint_to_resume(run, recipe, data, resume, runtime)
     if found:
         statistics = found.statistics
     if runtime.first:
@@ -115,7 +106,7 @@ def train(
     pictures = _pictures(store, frames, recipe, runtime, stream, decoding)
     step = TrainingStep(recipe, frames, pictures, weights, runtime)
     if found:
-        _restore(found, weights, step)
+        restore(found, weights, step)
     scored: dict[str, tuple[HeldOut, list[int]]] = {}
     if runtime.first:
         scored |= _to_score("", store, in_order(pools.held_out), statistics, frames, recipe, runtime)
@@ -161,7 +152,7 @@ class _Run:
             self.log = RunLog(self.run)
         steps = self.recipe.optimisation.steps
         try:
-            with _signals_noted() as asked_to_stop:
+            with signals_noted() as asked_to_stop:
                 checkpoint = self._steps(done, steps, asked_to_stop)
         finally:
             if self.log:
@@ -279,53 +270,6 @@ class _Run:
         )
 
 
-def data_hash(store: EpisodeStore, pools: Pools) -> str:
-    """Changes if and only if a training episode or its labels do."""
-    labels = LabelStore(store.labels_path)
-    cards = {episode: labels.card(episode) for _, episode in pools.episodes}
-    return digest({episode: [store.card(episode).content, card and card["key"]] for episode, card in cards.items()})
-
-
-def revision() -> str | None:
-    """The code's git revision, where it runs from a checkout."""
-    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    try:
-        answer = subprocess.run(asked, capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return answer.stdout.strip() or None
-
-
-def _checkpoint_to_resume(run: Path, recipe: Recipe, data: str, resume: bool, runtime: Runtime) -> Checkpoint | None:
-    folder = run / "checkpoints"
-    there = latest(folder)
-    if there and not resume:
-        raise CheckpointError(f"{run} already has a checkpoint ({there.name}); use --resume, or another --run")
-    for leftover in incomplete(folder) if runtime.first else ():
-        print(f"{leftover}: an incomplete checkpoint, left by a save that was killed; it is not used")
-    if there is None:
-        return None
-    found = open_checkpoint(there)
-    unlike = differences(from_json(Recipe, found.recipe), recipe)
-    if unlike:
-        raise CheckpointError(f"{there} was trained with another recipe: " + "; ".join(unlike))
-    if found.data != data:
-        raise CheckpointError(f"{there} was trained on other data: episodes or labels of the store have changed since")
-    return found
-
-
-def _restore(found: Checkpoint, weights: Weights, step: TrainingStep) -> None:
-    state = found.training_state()
-    master = {name.removeprefix("master."): value for name, value in state.items() if name.startswith("master.")}
-    load_into(weights.master, master, found.path)
-    with torch.no_grad():
-        for index, value in enumerate(weights.average or []):
-            value.copy_(state[f"average.{index:04d}"])
-    if not weights.shared:
-        weights.working.load_state_dict(weights.master.state_dict())
-    step.load(state)
-
-
 def _pictures(
     store: EpisodeStore,
     frames: FrameTable,
@@ -374,26 +318,6 @@ def _to_score(
     masked = training.intent_FC[training.intent_mask_F]
     mean = masked.mean(axis=0) if len(masked) else np.zeros(training.intent_FC.shape[1], np.float32)
     return {prefix: (HeldOut(frames=frames, pictures_FVSS3=pictures, mean_intent_C=mean), rows)}
-
-
-@contextmanager
-def _signals_noted() -> Iterator[list[int]]:
-    """SIGTERM and Ctrl-C are noted, not obeyed at once: the step ends, the run saves, then it stops."""
-    noted: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        noted.append(number)
-
-    try:
-        before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
-    except ValueError:  # not the main thread: the caller's signals are its own
-        yield noted
-        return
-    try:
-        yield noted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _json(record: Any) -> bytes:

@@ -1,0 +1,65 @@
+"""What a resumed run must agree on with the one it goes on from, and how it takes up its state."""
+
+import subprocess
+from pathlib import Path
+
+import torch
+
+from egorecovery.episodes import EpisodeStore
+from egorecovery.episodes.sealed import digest
+from egorecovery.errors import CheckpointError
+from egorecovery.intent.label_store import LabelStore
+from egorecovery.policy.checkpoint import Checkpoint, incomplete, latest, load_into, open_checkpoint
+from egorecovery.policy.config_json import differences, from_json
+from egorecovery.training.pools import Pools
+from egorecovery.training.recipe import Recipe
+from egorecovery.training.runtime import Runtime
+from egorecovery.training.step import TrainingStep
+from egorecovery.training.weights import Weights
+
+
+def data_hash(store: EpisodeStore, pools: Pools) -> str:
+    """Changes if and only if a training episode or its labels do."""
+    labels = LabelStore(store.labels_path)
+    cards = {episode: labels.card(episode) for _, episode in pools.episodes}
+    return digest({episode: [store.card(episode).content, card and card["key"]] for episode, card in cards.items()})
+
+
+def revision() -> str | None:
+    """The code's git revision, where it runs from a checkout."""
+    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None
+
+
+def checkpoint_to_resume(run: Path, recipe: Recipe, data: str, resume: bool, runtime: Runtime) -> Checkpoint | None:
+    folder = run / "checkpoints"
+    there = latest(folder)
+    if there and not resume:
+        raise CheckpointError(f"{run} already has a checkpoint ({there.name}); use --resume, or another --run")
+    for leftover in incomplete(folder) if runtime.first else ():
+        print(f"{leftover}: an incomplete checkpoint, left by a save that was killed; it is not used")
+    if there is None:
+        return None
+    found = open_checkpoint(there)
+    unlike = differences(from_json(Recipe, found.recipe), recipe)
+    if unlike:
+        raise CheckpointError(f"{there} was trained with another recipe: " + "; ".join(unlike))
+    if found.data != data:
+        raise CheckpointError(f"{there} was trained on other data: episodes or labels of the store have changed since")
+    return found
+
+
+def restore(found: Checkpoint, weights: Weights, step: TrainingStep) -> None:
+    state = found.training_state()
+    master = {name.removeprefix("master."): value for name, value in state.items() if name.startswith("master.")}
+    load_into(weights.master, master, found.path)
+    with torch.no_grad():
+        for index, value in enumerate(weights.average or []):
+            value.copy_(state[f"average.{index:04d}"])
+    if not weights.shared:
+        weights.working.load_state_dict(weights.master.state_dict())
+    step.load(state)
