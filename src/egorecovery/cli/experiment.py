@@ -63,6 +63,8 @@ class Experiment:
     """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
     merge: tuple[Path, ...] = ()
     """First copy finished cells of these folders into --out."""
+    diagnostics: bool = False
+    """At the end, diagnose EgoRecovery's policy of seed 0 on each task, beside robot_recovery's where it is there."""
     list: bool = False
     """Show the cells and which are done, and do nothing else."""
 
@@ -85,12 +87,15 @@ class Experiment:
                 workers=self.workers,
                 device=self.device,
                 trainings_at_once=self.trainings_at_once,
+                diagnostics=self.diagnostics,
                 on_event=watch,
             )
         console.print(
             f"{len(outcome.done)} cells done, {len(outcome.there)} were there, {len(outcome.failed)} failed, "
             f"{len(outcome.left)} left for want of time"
         )
+        for task, words in outcome.diagnosed.items():
+            console.print(f"diagnostics of {task}: {words}", soft_wrap=True)
         if ExperimentFolder(self.out).done():
             _show(ExperimentFolder(self.out), suite)
             console.print(_report(self.out), soft_wrap=True)

@@ -12,6 +12,7 @@ from egorecovery import __version__
 from egorecovery.cli.annotate import Annotate
 from egorecovery.cli.bench import Bench
 from egorecovery.cli.demo import Demo
+from egorecovery.cli.diagnose import Diagnose
 from egorecovery.cli.evaluate import Evaluate
 from egorecovery.cli.experiment import Experiment
 from egorecovery.cli.import_recordings import Import
@@ -31,6 +32,7 @@ VERBS = {
     "evaluate": Evaluate,
     "train": Train,
     "experiment": Experiment,
+    "diagnose": Diagnose,
     "inspect": Inspect,
     "verify": Verify,
     "bench": Bench,

@@ -72,14 +72,15 @@ def _bars(ax: Axes, found: BottleneckAlignment) -> None:
     place = np.arange(len(spaces))
     height = np.array([space.relative_w2 for space in spaces.values()])
     ax.bar(place, height, 0.6, color=[MIDDLE, STRONG, FAINT, FAINT])
+    tops = []
     for at, space in zip(place, spaces.values(), strict=True):
         # within_w2 in the bar's own unit: shares of the spread.
         within = space.within_w2 * space.relative_w2 / space.recovery_w2 if space.recovery_w2 > 0 else float("nan")
         ax.hlines(within, at - 0.3, at + 0.3, colors="black", linestyles=":", linewidth=1.6)
+        tops.append(float(np.nanmax([space.relative_w2, within])))
         if space is not found.feature:
             label = f"{space.shrink:.1f}x\n({space.relative_shrink:.1f}x)"
-            top = np.nanmax([space.relative_w2, within])
-            ax.annotate(label, (at, float(top)), (0, 3), textcoords="offset points", ha="center", fontsize=8)
+            ax.annotate(label, (at, tops[-1]), (0, 3), textcoords="offset points", ha="center", fontsize=8)
     ax.set_xticks(place, list(spaces))
     ax.set_ylabel("$W_2^R$ as a share of the spread")
-    ax.set_ylim(0, 1.25 * height.max())
+    ax.set_ylim(0, 1.25 * max(tops))

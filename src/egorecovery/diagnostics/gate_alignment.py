@@ -156,7 +156,7 @@ def _auc(label: Bool[ndarray, " N"], score: Float[ndarray, " N"]) -> float:
 
 def gate_figure(tasks: Mapping[str, Mapping[Embodiment, GateAlignment]]) -> Figure:
     """One panel per task: mean gate with its interval, the clock's guess dashed, a tick per episode below."""
-    figure, axes = panels(1, len(tasks), width_in=4.4 * len(tasks) + 0.4, height_in=3.8, same_y=True)
+    figure, axes = panels(1, len(tasks), width_in=5.0 * len(tasks) + 0.4, height_in=3.8, same_y=True)
     for ax, (task, found) in zip(axes[0], tasks.items(), strict=True):
         for row, (who, gate) in enumerate(found.items()):
             frames = np.array(gate.frames)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-Stage = Literal["data", "training", "evaluation"]
+Stage = Literal["data", "training", "evaluation", "diagnostics"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,7 @@ class SuiteOutcome:
     done: list[str] = field(default_factory=list)  # now
     failed: dict[str, str] = field(default_factory=dict)  # why
     left: list[str] = field(default_factory=list)  # for want of time
+    diagnosed: dict[str, str] = field(default_factory=dict)  # by task, what became of it; empty where not asked for
 
     @property
     def exit_code(self) -> int:

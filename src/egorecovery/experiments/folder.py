@@ -7,6 +7,7 @@ OUT/cells/CELL/cell.json            sealed, written last: the cell is done
                rollouts.jsonl       one sealed line per rollout
                log.jsonl            of the training
                error.json           why it failed, until it succeeds
+OUT/diagnostics/TASK/               what `egorecovery diagnose` says of the task's policies, if it was asked
 """
 
 import json

@@ -11,6 +11,7 @@ from egorecovery.evaluation.statistics import Interval, Rate
 from egorecovery.experiments import report_provenance as provenance
 from egorecovery.experiments.report_arms import Arm
 from egorecovery.experiments.report_cells import Cell, read_suite
+from egorecovery.experiments.report_diagnostics import diagnoses
 from egorecovery.experiments.report_findings import Finding, findings
 from egorecovery.experiments.report_markdown import markdown
 from egorecovery.experiments.report_numbers import Duel, Numbers, Row
@@ -58,6 +59,7 @@ def summary(numbers: Numbers, found: list[Finding]) -> dict[str, Any]:
         "comparisons": [_duel(duel) for duel in numbers.decisive],
         "over_seeds": [entry for arm in suite.arms for regime in REGIMES if (entry := _seeds(numbers, arm, regime))],
         "findings": [one.record() for one in found],
+        "diagnostics": {one.task: one.summary() for one in diagnoses(suite.root)},
         "not_run": numbers.not_run,
         "cells": [_cell(cell) for cell in suite.cells],
         **provenance.record(suite),

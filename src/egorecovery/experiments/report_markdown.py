@@ -6,6 +6,8 @@ from egorecovery.evaluation.protocol import Regime
 from egorecovery.evaluation.statistics import Rate
 from egorecovery.experiments.report_arms import task_title
 from egorecovery.experiments.report_commands import commands
+from egorecovery.experiments.report_diagnostics import diagnoses
+from egorecovery.experiments.report_diagnostics import markdown as diagnostics
 from egorecovery.experiments.report_findings import Finding
 from egorecovery.experiments.report_numbers import Duel, Numbers, Row
 from egorecovery.experiments.report_provenance import facts
@@ -31,6 +33,8 @@ def markdown(numbers: Numbers, found: Sequence[Finding]) -> str:
         parts += [_table(numbers, regime) for regime in BOTH]
     if numbers.like == "main" and numbers.decisive:
         parts += ["## Paired comparisons", _duels(numbers.decisive)]
+    if told_why := diagnostics(diagnoses(suite.root)):
+        parts.append(told_why)
     parts += ["## To repeat it", "```\n" + "\n".join(commands(suite)) + "\n```"]
     return "\n\n".join(parts) + "\n"
 

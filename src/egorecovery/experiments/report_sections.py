@@ -10,6 +10,7 @@ from egorecovery.experiments import report_tables as tables
 from egorecovery.experiments.report_arms import task_title
 from egorecovery.experiments.report_cells import Suite
 from egorecovery.experiments.report_commands import commands
+from egorecovery.experiments.report_diagnostics import diagnoses, section
 from egorecovery.experiments.report_figures import (
     VERDICT,
     curve_chart,
@@ -49,7 +50,7 @@ def sections(numbers: Numbers, found: Sequence[Finding]) -> list[Section]:
         ("modes", "By kind of failure", _modes(numbers)),
         ("seeds", "Several trainings", _seeds(numbers)),
         ("training", "Training", _training(numbers)),
-        ("diagnostics", "Diagnostics", diagnostics(numbers.suite)),
+        ("diagnostics", "Diagnostics", section(diagnoses(numbers.suite.root)) + diagnostics(numbers.suite)),
         ("films", "Films", films(numbers.suite)),
         ("how", "How it was run", _how(numbers.suite)),
     ]

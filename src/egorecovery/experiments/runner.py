@@ -8,6 +8,7 @@ from egorecovery.errors import RecipeError
 from egorecovery.evaluation import COMPARISON, bench_protocol
 from egorecovery.executors import Executor, cores
 from egorecovery.experiments.cell import ProtocolOf, RecipeOf
+from egorecovery.experiments.diagnosing import diagnose_cells
 from egorecovery.experiments.events import Event, SuiteOutcome
 from egorecovery.experiments.folder import ExperimentFolder
 from egorecovery.experiments.plan import plan_suite
@@ -34,12 +35,14 @@ def run_suite(
     device: str = "auto",
     trainings_at_once: int = 1,
     schedule: dict[str, int] | None = None,
+    diagnostics: bool = False,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> SuiteOutcome:
     """Every chosen cell of a suite that is not done. A cell that fails is recorded, and the others go on.
 
     Where `budget_minutes` is given, no cell is started that would not be finished by then, and what is under way at
-    its end is saved and stopped. `workers` 0 means all cores.
+    its end is saved and stopped. `workers` 0 means all cores. With `diagnostics`, trained policies are diagnosed at the
+    end, time permitting.
     """
     if trainings_at_once < 1:
         raise RecipeError(f"trainings_at_once must be at least 1, got {trainings_at_once}")
@@ -63,4 +66,15 @@ def run_suite(
         schedule=schedule or {},
     )
     with folder.lock():
-        return Scheduler(plan, folder, resources, deadline_s, on_event).go()
+        outcome = Scheduler(plan, folder, resources, deadline_s, on_event).go()
+        if diagnostics:
+
+            def progress(task: str, what: str, done: int, total: int) -> None:
+                named = f"{task} {what}"
+                left = len(outcome.left)
+                on_event(
+                    Event(kind="progress", what=named, stage="diagnostics", done=done, total=total, cells_left=left)
+                )
+
+            outcome.diagnosed.update(diagnose_cells(plan.cells, folder, device, deadline_s, progress))
+    return outcome

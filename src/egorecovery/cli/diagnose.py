@@ -1,0 +1,98 @@
+"""`egorecovery diagnose`."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+from tyro.conf import Positional
+
+from egorecovery.errors import RecipeError
+
+if TYPE_CHECKING:
+    from egorecovery.diagnostics.diagnosis import Diagnosis
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnose:
+    """Say why a policy works or not: alignment of targets, bottleneck and gate; failures covered; what the trunk knows.
+
+    What cannot be computed is listed with its reason. Exit code 1 means that nothing could be.
+    """
+
+    store: Positional[Path]
+    task: str
+    runs: Annotated[tuple[Path, ...], tyro.conf.arg(name="run")] = ()
+    """Training runs or checkpoints to diagnose on episodes that they never saw."""
+    compare: Path | None = None
+    """A run trained without human data, for the transfer probe."""
+    out: Path | None = None
+    """Where diagnostics.json and the figures go; diagnostics/TASK by default."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
+    json: bool = False
+    """Print diagnostics.json instead of a table."""
+
+    def run(self) -> int:
+        try:
+            from egorecovery.diagnostics.diagnosis import diagnose
+            from egorecovery.diagnostics.observed import open_runs
+        except ImportError as error:
+            raise RecipeError(f"diagnostics need {error.name}: pip install 'egorecovery[policy]'") from None
+        from egorecovery.cli.console import print_json, progress_bar
+        from egorecovery.episodes import EpisodeStore
+
+        store = EpisodeStore(self.store)
+        opened = open_runs([*self.runs, *([self.compare] if self.compare else [])], self.task)
+        runs, compare = opened[: len(self.runs)], opened[-1] if self.compare else None
+        with progress_bar(f"diagnosing {self.task}") as advance:
+            found = diagnose(
+                store,
+                self.task,
+                runs,
+                compare,
+                command=self.command,
+                device=self.device,
+                progress=lambda what, done, total: advance(done, total),
+            )
+        written = found.write(self.folder)
+        if self.json:
+            print_json(found.to_json())
+        else:
+            _show(found, written)
+        return 0 if found.found else 1
+
+    @property
+    def folder(self) -> Path:
+        return self.out or Path("diagnostics") / self.task
+
+    @property
+    def command(self) -> str:
+        parts = ["egorecovery", "diagnose", str(self.store), "--task", self.task]
+        parts += ["--run", *map(str, self.runs)] if self.runs else []
+        parts += ["--compare", str(self.compare)] if self.compare else []
+        return shlex.join([*parts, "--out", str(self.folder)])
+
+
+def _show(found: "Diagnosis", written: Path) -> None:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    from egorecovery.cli.console import console
+    from egorecovery.experiments.report_diagnostic_rows import rows
+
+    table = Table(title=f"diagnostics of {found.record['task']}", title_justify="left", box=SIMPLE)
+    for column in ("", "", "here", "paper"):
+        table.add_column(column, overflow="fold")
+    group = None
+    for row in rows(found.to_json()):
+        table.add_row("" if row.group == group else row.group, row.what, row.here, row.paper)
+        group = row.group
+    if found.found:
+        console.print(table)
+    for one in found.missing:
+        console.print(f"not computed: {one.what}: {one.reason}", soft_wrap=True)
+    for words in found.notes:
+        console.print(f"note: {words}", soft_wrap=True)
+    console.print(f"{written} and {len(found.figures)} figures beside it", soft_wrap=True)

@@ -1,0 +1,157 @@
+"""What a store tells without any policy: how comparable its targets are, and which failures it covers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from egorecovery.diagnostics.by_episode import DiagnosticError
+from egorecovery.diagnostics.coverage import ModeCoverage, mode_coverage
+from egorecovery.diagnostics.ks_alignment import KsAlignment, comparable_windows, ks_alignment
+from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Phase, Source
+from egorecovery.episodes.sealed import digest
+from egorecovery.errors import StoreError
+from egorecovery.intent import FrameLabels, IntentSpec, labels_of
+from egorecovery.intent.label_store import LabelStore
+from egorecovery.intent.statistics import pool_statistics
+from egorecovery.randomness import generator_for
+from egorecovery.recovery import AnnotationJournal
+from egorecovery.training import RECIPES
+from egorecovery.training.pools import select
+from egorecovery.workcell.staging import draw_across_family
+from egorecovery.workcell.starts import Start
+from egorecovery.workcell.tasks import scene_named
+
+EVALUATION_STARTS = 400  # drawn across the family, as evaluation draws them
+OBJECT_M = "object_m"  # in `provenance.details`: the manipulated object, one x y z per frame, in the workspace frame
+_EVERYTHING = 10**9  # held out of a recipe: every labelled episode of its task
+
+Labelled = Sequence[tuple[Source, EpisodeId, FrameLabels]]
+
+
+def episodes_of(store: EpisodeStore, task: str) -> dict[EpisodeId, Source]:
+    """All recorded episodes of a task. A store that has none is refused, with the tasks it has."""
+    cards = [store.card(name) for name in store.ids()]
+    found = {card.id: card.source for card in cards if card.task.name == task}
+    if not found:
+        tasks = sorted({card.task.name for card in cards})
+        raise StoreError(f"{store.root} has no episode of {task!r}; it has {', '.join(tasks) or 'no episode at all'}")
+    return found
+
+
+def data_hash(store: EpisodeStore, task: str) -> str:
+    """Changes if and only if an episode of the task or its labels do."""
+    labels = LabelStore(store.labels_path)
+    cards = {name: labels.card(name) for name in episodes_of(store, task)}
+    return digest({name: [store.card(name).content, card and card["key"]] for name, card in cards.items()})
+
+
+def labelled(store: EpisodeStore, task: str, spec: IntentSpec) -> Labelled:
+    """The episodes that any training could use: annotated, kept, and with labels that fit."""
+    recipe = replace(RECIPES["bench"](task), intent=spec, held_out=_EVERYTHING)
+    annotations = AnnotationJournal(store.annotations_path).latest()
+    pools = select(store, recipe, checked=False).held_out
+    return [
+        (source, name, labels_of(store, name, spec, annotations)) for source, names in pools.items() for name in names
+    ]
+
+
+def target_alignment(episodes: Labelled, phase: Phase) -> KsAlignment:
+    """KS by DCT coefficient; each embodiment is divided by its own s_d, of its recovery windows in both phases."""
+    for who in Embodiment:
+        for wanted in dict.fromkeys((Phase.RECOVERY, phase)):
+            if not any(source.embodiment is who and source.phase is wanted for source, _, _ in episodes):
+                raise DiagnosticError(
+                    f"no labelled {who} {wanted} episode of this task; collect some, annotate, and run "
+                    "'egorecovery label'"
+                )
+    scale_m = pool_statistics((source, labels) for source, _, labels in episodes).scale_m
+    values: dict[Embodiment, ndarray] = {}
+    numbers: dict[Embodiment, ndarray] = {}
+    for who in Embodiment:
+        own = [labels for source, _, labels in episodes if (source.embodiment, source.phase) == (who, phase)]
+        windows = [comparable_windows(labels, phase) for labels in own]
+        chosen = [labels.intent_m[window] / scale_m[who] for labels, window in zip(own, windows, strict=True)]
+        values[who] = np.concatenate(chosen)
+        numbers[who] = np.repeat(np.arange(len(own)), [int(window.sum()) for window in windows])
+    robot, human = Embodiment.ROBOT, Embodiment.HUMAN
+    return ks_alignment(values[robot], values[human], robot_episode=numbers[robot], human_episode=numbers[human])
+
+
+class StartCoverage:
+    """The failures that a store's recovery episodes began with, beside those that evaluation draws."""
+
+    def __init__(self, store: EpisodeStore, task: str) -> None:
+        self._starts: dict[Embodiment, list[Start]] = {who: [] for who in Embodiment}
+        recoveries = {name: source for name, source in episodes_of(store, task).items() if source.is_recovery}
+        for name, source in recoveries.items():
+            self._starts[source.embodiment].append(_start(name, store.read(name).provenance.details.get("start")))
+        scene = scene_named(task)
+        self._fresh = [
+            draw_across_family(scene, generator_for(seed=0, purpose="fresh", task=task, number=number))
+            for number in range(EVALUATION_STARTS)
+        ]
+
+    @property
+    def modes(self) -> list[str]:
+        return sorted({start.mode for start in self._fresh})
+
+    def of(self, mode: str) -> ModeCoverage:
+        names = next(sorted(start.parameters) for start in self._fresh if start.mode == mode)
+        fresh, robot, human = (
+            _parameters(starts, mode, names)
+            for starts in (self._fresh, self._starts[Embodiment.ROBOT], self._starts[Embodiment.HUMAN])
+        )
+        return mode_coverage(fresh, robot, human)
+
+
+def _start(name: str, recorded: object) -> Start:
+    """Details of an episode are whatever its recorder wrote: nothing in them is taken for granted."""
+    if isinstance(recorded, Mapping) and {"task", "kind", "mode", "parameters"} <= recorded.keys():
+        parameters = recorded["parameters"]
+        if isinstance(parameters, Mapping) and all(isinstance(value, int | float) for value in parameters.values()):
+            return Start(task=recorded["task"], kind=recorded["kind"], mode=recorded["mode"], parameters=parameters)
+    raise DiagnosticError(
+        f"{name} does not say which failure it began with (provenance.details.start); simulated episodes do"
+    )
+
+
+def _parameters(starts: Sequence[Start], mode: str, names: Sequence[str]) -> Float[ndarray, "N P"]:
+    own = [start for start in starts if start.mode == mode]
+    for start in own:
+        if sorted(start.parameters) != list(names):
+            raise DiagnosticError(
+                f"a recorded start of mode {mode} has parameters {', '.join(sorted(start.parameters))}, the task now "
+                f"has {', '.join(names)}: it was recorded by another version of the workcell"
+            )
+    return np.array([[start.parameters[name] for name in names] for start in own]).reshape(len(own), len(names))
+
+
+def object_positions_m(store: EpisodeStore, names: Sequence[EpisodeId]) -> dict[EpisodeId, Float[ndarray, "T 3"]]:
+    """Where the manipulated object truly was on every frame; refused where an episode does not say."""
+    found: dict[EpisodeId, ndarray] = {}
+    silent = []
+    for name in names:
+        recorded = store.read(name).provenance.details.get(OBJECT_M)
+        if recorded is None:
+            silent.append(name)
+            continue
+        wanted = (store.card(name).frames, 3)
+        try:
+            position_m = np.asarray(recorded, np.float64)
+        except (TypeError, ValueError):
+            position_m = np.empty(0)
+        if position_m.shape != wanted or not np.isfinite(position_m).all():
+            raise DiagnosticError(
+                f"{name}: provenance.details.{OBJECT_M} must be finite numbers of shape {wanted}, got "
+                f"{position_m.shape}; record one x y z in metres for every frame"
+            )
+        found[name] = position_m
+    if silent:
+        raise DiagnosticError(
+            f"{len(silent)} of {len(names)} robot episodes do not carry the object's position, such as {silent[0]}: it "
+            f"would be provenance.details.{OBJECT_M}, one x y z in metres for every frame"
+        )
+    return found

@@ -1,0 +1,34 @@
+"""The transfer probe on what policies saw: their trunks' features against where the object truly was."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy import ndarray
+
+from egorecovery.diagnostics.by_episode import DiagnosticError
+from egorecovery.diagnostics.observed import DiagnosedRun, ObservedEpisode
+from egorecovery.diagnostics.transfer_probe import FOLDS, ProbedPool, transfer_probe
+from egorecovery.episodes import EpisodeId, EpisodeStore, Source
+from egorecovery.training.pools import in_order
+
+
+def held_out_robots(store: EpisodeStore, runs: Sequence[DiagnosedRun]) -> list[tuple[Source, EpisodeId]]:
+    """Robot episodes that none of the policies was trained on."""
+    held = [in_order(run.pools(store).held_out) for run in runs]
+    shared = [each for each in held[0] if not each[0].is_human and all(each in other for other in held[1:])]
+    if len(shared) < 2 * FOLDS:
+        raise DiagnosticError(
+            f"{len(shared)} robot episodes are held out by all policies, {2 * FOLDS} are wanted (two per fold): train "
+            "with a larger held_out"
+        )
+    return shared
+
+
+def probe_trunk(observed: Sequence[ObservedEpisode], position_m: Mapping[EpisodeId, ndarray]) -> dict[str, ProbedPool]:
+    """On the mean of the action tokens, which policies with and without heads both have."""
+    return transfer_probe(
+        np.concatenate([each.trunk_TD for each in observed]),
+        np.concatenate([position_m[each.episode] for each in observed]),
+        np.repeat(np.arange(len(observed)), [len(each.trunk_TD) for each in observed]),
+        [str(each.source) for each in observed for _ in range(len(each.trunk_TD))],
+    )

@@ -1,0 +1,81 @@
+"""Diagnoses of an experiment's own policies: for each task EgoRecovery's, beside the one that saw no human data."""
+
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from egorecovery.errors import EgoRecoveryError
+from egorecovery.experiments.cell import CellPlan
+from egorecovery.experiments.folder import ExperimentFolder
+from egorecovery.experiments.report_diagnostics import FOLDER, diagnosis_in
+from egorecovery.experiments.trainings import finished
+
+METHOD, WITHOUT_HUMAN = "egorecovery", "robot_recovery"
+SEED = 0
+Progress = Callable[[str, str, int, int], None]  # task, what, done, total
+
+
+def diagnose_cells(
+    cells: Sequence[CellPlan],
+    folder: ExperimentFolder,
+    device: str,
+    deadline_s: float | None = None,
+    progress: Progress = lambda task, what, done, total: None,
+) -> dict[str, str]:
+    """What became of each task, in words. A diagnosis of the same data and policies is not made again."""
+    told = {}
+    for task in dict.fromkeys(plan.cell.task for plan in cells):
+        late = deadline_s is not None and time.monotonic() > deadline_s
+        told[task] = "left for want of time" if late else _diagnose(task, cells, folder, device, progress)
+    return told
+
+
+def _diagnose(task: str, cells: Sequence[CellPlan], folder: ExperimentFolder, device: str, progress: Progress) -> str:
+    runs = {method: _run(task, method, cells, folder) for method in (METHOD, WITHOUT_HUMAN)}
+    if runs[METHOD] is None:
+        return f"no finished training of {METHOD}, seed {SEED}, lies in {folder.root / 'trainings'}"
+    try:
+        return _made(task, {method: run for method, run in runs.items() if run}, folder, device, progress)
+    except EgoRecoveryError as error:
+        return f"not made: {error}"
+    except Exception as error:  # results are worth more: nothing here is a failure of the experiment
+        return f"not made: {type(error).__name__}: {error}"
+
+
+def _made(task: str, paths: dict[str, Path], folder: ExperimentFolder, device: str, progress: Progress) -> str:
+    from egorecovery.diagnostics.diagnosis import content_hash, diagnose
+    from egorecovery.diagnostics.observed import DiagnosedRun
+    from egorecovery.diagnostics.recorded import data_hash
+    from egorecovery.episodes import EpisodeStore
+
+    store, out = EpisodeStore(folder.data(task)), folder.root / FOLDER / task
+    runs = {method: DiagnosedRun.open(path, task, method) for method, path in paths.items()}
+    full, other = runs[METHOD], runs.get(WITHOUT_HUMAN)
+    there = diagnosis_in(out)
+    if there and there.whole and there.content_hash == content_hash(data_hash(store, task), task, [full], other):
+        return f"there already: {out}"
+    asked = ["egorecovery", "diagnose", str(store.root), "--task", task, "--run", str(paths[METHOD])]
+    asked += ["--compare", str(paths[WITHOUT_HUMAN])] if other else []
+    found = diagnose(
+        store,
+        task,
+        [full],
+        other,
+        command=shlex.join([*asked, "--out", str(out)]),
+        device=device,
+        progress=lambda what, done, total: progress(task, what, done, total),
+    )
+    found.write(out)
+    return f"{len(found.figures)} figures, {len(found.missing)} not computed: {out}"
+
+
+def _run(task: str, method: str, cells: Sequence[CellPlan], folder: ExperimentFolder) -> Path | None:
+    """The training of the first such cell that nothing is done to at test time."""
+    for plan in cells:
+        cell = plan.cell
+        plain = cell.intervention == type(cell.intervention)()
+        run = folder.training(plan.training_id)
+        if (cell.task, cell.method, cell.seed, plain) == (task, method, SEED, True) and finished(run):
+            return run
+    return None
