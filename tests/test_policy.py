@@ -60,7 +60,7 @@ def test_the_papers_policy_has_the_sizes_of_the_design():
     assert millions(policy) == pytest.approx(66, abs=1)
     assert len(policy.views) == 3
     assert millions(policy.views[0]) == pytest.approx(11.18, abs=0.01)  # ResNet-18 without its classifier
-    assert config.cells == 49
+    assert config.cells_along_side**2 == 49
     assert (config.action_tokens, config.stem_tokens, config.width, config.heads) == (64, 16, 256, 8)
     assert policy.place_ND.shape == (4 * 16, 256)  # three views and proprioception
     assert len(policy.trunk.blocks) == 16

@@ -155,7 +155,7 @@ def test_film_on_the_human_decoder_is_an_option_that_human_actions_then_train():
 
 def test_intent_and_gate_losses_train_their_own_heads_and_what_both_embodiments_share():
     policy = tiny_policy()
-    shared = {"pooling", "trunk", "views", "stems", "cells", "action_tokens", "robot_state", "human_state", "place_ND"}
+    shared = {"pooling", "trunk", "views", "stems", "action_tokens", "robot_state", "human_state", "place_ND"}
     assert reached(gradients_of("intent", policy)) == shared | {"intent"}
     assert reached(gradients_of("gate", policy)) == shared | {"gate"}
 

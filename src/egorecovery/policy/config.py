@@ -97,9 +97,9 @@ class PolicyConfig:
             raise RecipeError(f"drop_path must lie in 0..1, got {self.drop_path}")
 
     @property
-    def cells(self) -> int:
-        """Vision cells per view."""
-        return (self.image_size // self.vision.stride) ** 2
+    def cells_along_side(self) -> int:
+        """A view has the square of it."""
+        return self.image_size // self.vision.stride
 
     @property
     def drop_path_rates(self) -> tuple[float, ...]:
@@ -112,6 +112,7 @@ class PolicyConfig:
 class LossWeights:
     """The paper's weights; the options are choices of the authors' release (docs/paper_map.md)."""
 
+    human: float = 1.0  # of L_bc^h; the paper has no such weight
     intent: float = 0.05  # lambda_c
     gate: float = 0.05  # lambda_g
     nominal: float = 0.01  # lambda_n
@@ -120,6 +121,6 @@ class LossWeights:
     nominal_form: Literal["film", "intent"] = "film"  # intent: the release's (p |c|)^2 over all robot frames
 
     def __post_init__(self) -> None:
-        for name in ("intent", "gate", "nominal", "imitation_beta"):
+        for name in ("human", "intent", "gate", "nominal", "imitation_beta"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise RecipeError(f"losses.{name} must be finite and not be negative, got {getattr(self, name)}")

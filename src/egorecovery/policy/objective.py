@@ -51,7 +51,10 @@ def objective(
         terms["imitation_robot"] = imitation(prediction.robot_action_RHA, slice(0, robots))
     if prediction.human_action_MHA is not None:
         terms["imitation_human"] = imitation(prediction.human_action_MHA, slice(robots, None))
-    loss = sum(terms.values(), torch.zeros((), device=targets.action_BHA.device))
+    of_term = {"imitation_robot": 1.0, "imitation_human": weights.human}
+    loss = sum(
+        (of_term[name] * term for name, term in terms.items()), torch.zeros((), device=targets.action_BHA.device)
+    )
 
     if prediction.intent_BC is not None and prediction.gate_logit_B is not None:
         terms["intent"] = intent_loss(prediction.intent_BC, targets, weights.intent_form, total)

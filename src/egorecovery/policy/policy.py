@@ -15,7 +15,7 @@ from egorecovery.policy.config import PolicyConfig
 from egorecovery.policy.decoder import Decoder
 from egorecovery.policy.modulation import GatedModulation
 from egorecovery.policy.side_by_side import side_by_side
-from egorecovery.policy.stems import StateStem, Stem
+from egorecovery.policy.stems import StateStem, ViewStem
 from egorecovery.policy.trunk import Trunk
 from egorecovery.policy.vision import ViewEncoder
 
@@ -68,8 +68,7 @@ class Policy(nn.Module):
         self.config = config
         modalities = len(config.cameras) + 1
         self.views = nn.ModuleList(ViewEncoder(config.vision) for _ in config.cameras)
-        self.cells = nn.ModuleList(nn.Linear(config.vision.widths[-1], config.width) for _ in config.cameras)
-        self.stems = nn.ModuleList(Stem(config, config.cells) for _ in config.cameras)
+        self.stems = nn.ModuleList(ViewStem(config) for _ in config.cameras)
         self.robot_state = StateStem(config)
         self.human_state = StateStem(config) if config.human_decoder else None
         self.action_tokens = LearnedTokens(config.action_tokens, config.width)
@@ -102,12 +101,9 @@ class Policy(nn.Module):
 
     def tokens(self, images_VB3SS: Tensor, state_BA: Tensor, robots: int, keep_KB: Tensor | None = None) -> Tensor:
         """The trunk's action tokens: everything shared runs once, on both embodiments together."""
-        looks = zip(self.views, self.cells, self.stems, images_VB3SS, strict=True)
+        looks = zip(self.views, self.stems, images_VB3SS, strict=True)
         seen = side_by_side(
-            [
-                lambda view=view, cells=cells, stem=stem, pixels=pixels_B3SS: stem(cells(view(pixels)))
-                for view, cells, stem, pixels_B3SS in looks
-            ],
+            [lambda view=view, stem=stem, pixels=pixels_B3SS: stem(view(pixels)) for view, stem, pixels_B3SS in looks],
             images_VB3SS,
         )
         felt = [self.robot_state(state_BA[:robots])] if robots else []
