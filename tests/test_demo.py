@@ -21,7 +21,9 @@ def test_the_demo_collects_trains_evaluates_and_reports(tmp_path, capsys):
     rates = json.loads((out / "summary.json").read_text())["rates"]
     assert set(rates) == {SUCCESS_ONLY, EGORECOVERY}
     assert all(regime["rollouts"] == 1 for by_regime in rates.values() for regime in by_regime.values())
-    assert "<html" in (out / "report.html").read_text()[:500]
-    before = (out / "summary.json").read_bytes()
+    html = (out / "report.html").read_text()
+    assert "<html" in html[:500]
+    assert html.count("<video") == 4
+    before = {path: path.read_bytes() for path in [out / "summary.json", *out.glob("cells/*/films/*")]}
     assert main(["demo", "--out", str(out), *TINY, *FEW]) == 0  # done already: nothing is made again
-    assert (out / "summary.json").read_bytes() == before
+    assert {path: path.read_bytes() for path in before} == before

@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import av
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -16,9 +18,21 @@ torch = pytest.importorskip("torch")
 from egorecovery.cli import experiment as experiment_cli  # noqa: E402 - torch is an extra
 from egorecovery.cli.main import main  # noqa: E402
 from egorecovery.episodes.sealed import read_sealed  # noqa: E402
-from egorecovery.experiments import ExperimentFolder, FolderError, Row, Suite, merge, plan_suite, scheduler, suites  # noqa: E402
+from egorecovery.evaluation import film  # noqa: E402
+from egorecovery.experiments import (  # noqa: E402
+    ExperimentFolder,
+    FolderError,
+    Row,
+    Suite,
+    filming,
+    merge,
+    plan_suite,
+    scheduler,
+    suites,
+)
 from egorecovery.experiments import data as experiment_data  # noqa: E402
 from egorecovery.experiments.folder import COMPUTED_BY  # noqa: E402
+from egorecovery.experiments.report import write_report  # noqa: E402
 from egorecovery.experiments.suites import episodes  # noqa: E402
 from tiny_experiment import CELLS, STEPS, SUITE, protocol, recipe, run_tiny, with_steps  # noqa: E402
 
@@ -287,15 +301,151 @@ def test_the_verb_runs_a_suite_and_shows_it_beside_the_papers(out, tiny_verb, ca
     assert f"to do  {CELLS['plain']}" in listed
     assert f"done   {CELLS['full']}" in listed
     assert "2 of 3 cells done; 2 trainings" in listed
-    assert main([*command, "--workers", "1"]) == 0
+    assert main([*command, "--workers", "1", "--films", "1"]) == 0
     shown = capsys.readouterr()
     assert "1 cells done, 2 were there, 0 failed" in shown.out
     assert "0/2" in shown.out
     assert "0.0 [0.0, 65.8]" in shown.out
     assert f"done {CELLS['plain']}" in shown.err
     assert "report.html" in shown.out
+    assert f"films of {CELLS['plain']}: 2 made, 0 there already: " in shown.out
 
 
 def test_the_verb_says_that_a_suite_is_not_built(tmp_path, capsys):
     assert main(["experiment", "clutter_ood", "--out", str(tmp_path / "out")]) == 2
     assert "known but not built" in capsys.readouterr().err
+
+
+# Films
+
+
+def films(out: Path, cell: str) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in (out / "cells" / CELLS[cell] / "films").iterdir()}
+
+
+def film_one(out: Path) -> str:
+    """Of each regime, of one cell; what is said of it."""
+    return run_tiny(out, only=[CELLS["plain"]], films=1).filmed[CELLS["plain"]]
+
+
+def rewrite(out: Path, cell: str, **changes) -> None:
+    """Rollouts that are on record as something else."""
+    results = ExperimentFolder(out).rollouts(CELLS[cell])
+    records = results.records()
+    results.path.unlink()
+    results.append_all([replace(record, **changes) for record in records])
+
+
+def test_every_row_is_filmed_once_as_it_is_on_record_and_the_report_shows_it(out):
+    stages = []
+    outcome = run_tiny(out, films=1, on_event=lambda event: stages.append((event.stage, event.done, event.total)))
+    assert stages == [("films", 0, 2), ("films", 1, 2)] * 3
+    for name, cell in CELLS.items():
+        home = out / "cells" / cell / "films"
+        assert outcome.filmed[cell] == f"2 made, 0 there already: {home}"
+        [initial, recovery] = sorted(home.iterdir())
+        record = next(
+            record
+            for record in ExperimentFolder(out).rollouts(cell).records()
+            if (record.regime, record.index) == ("recovery", 0)
+        )
+        assert initial.name == "initial_000_failure.mp4"
+        assert recovery.name == f"recovery_000_{record.mode}_failure.mp4"
+        with av.open(str(recovery)) as container:
+            pictures = sum(1 for _ in container.decode(video=0))
+        assert pictures == round(25 * record.duration_s) + 38, name  # the last one stays for a moment
+        assert not (home.parent / ".filming").exists()
+    html = write_report(out).html.read_text()
+    assert html.count("<video") == 6
+    assert f"recovery start 0, {record.mode}: failure<" in html
+    before = [films(out, name) for name in CELLS]
+    again = run_tiny(out, films=1)
+    assert [films(out, name) for name in CELLS] == before
+    assert all(words.startswith("0 made, 2 there already") for words in again.filmed.values())
+
+
+def test_one_start_of_every_failure_mode_is_filmed_before_a_second_of_any(whole):
+    [record, *_] = ExperimentFolder(whole).rollouts(CELLS["full"]).records()
+    modes = ["fallen", "fallen", "held", "fallen", "held"]
+    records = [replace(record, index=index, start={"mode": mode}) for index, mode in enumerate(modes)]
+    assert [record.index for record in filming.chosen(records[::-1], 9)] == [0, 2, 1, 4, 3]
+    assert [record.index for record in filming.chosen(records, 1)] == [0]
+
+
+def test_of_several_seeds_the_first_that_is_done_is_filmed(whole):
+    cells = plan_suite(SUITE, seeds=(1, 0), recipe=recipe, protocol=protocol, rollouts=2, starts_seed="tests").cells
+    assert sorted(plan.id for plan in filming.one_seed(cells, ExperimentFolder(whole))) == sorted(CELLS.values())
+
+
+def test_a_film_that_does_not_go_as_its_rollout_did_says_so(out):
+    rewrite(out, "plain", outcome="success")
+    unlike = "initial_000_failure.mp4 is not as on record"
+    assert f"{unlike}: failure after 1.0 s, on record success after 1.0 s" in film_one(out)
+    assert f"{unlike}, which says success" in film_one(out)
+    assert "initial start 0: failure, but on record success" in write_report(out).html.read_text()
+
+
+def test_a_film_is_whole_or_not_there(out, monkeypatch):
+    really, home = film.frames, out / "cells" / CELLS["plain"] / "films"
+
+    def interrupted(*told):
+        yield next(really(*told))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(film, "frames", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        film_one(out)
+    assert not home.exists()
+    monkeypatch.undo()
+    (home.parent / ".filming").mkdir()
+    (home.parent / ".filming" / "draft.mp4").write_bytes(b"what a kill leaves")
+    assert film_one(out).startswith("2 made")
+    assert not (home.parent / ".filming").exists()
+
+
+def test_a_film_that_fails_costs_neither_the_others_nor_the_results(out, monkeypatch):
+    really = filming.film_rollout
+
+    def failing(job, *told, **more):
+        if job.regime == "initial":
+            raise OSError("no space")
+        return really(job, *told, **more)
+
+    monkeypatch.setattr(filming, "film_rollout", failing)
+    words = film_one(out)
+    assert words.startswith("1 made, 0 there already")
+    assert words.endswith("initial_000 not made: OSError: no space")
+
+
+def test_without_an_encoder_films_are_left_out_and_it_is_said_why(out, monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    outcome = run_tiny(out, films=1)
+    assert outcome.exit_code == 0
+    assert len(outcome.there) == 3
+    assert all("not made: filming needs PyAV and Pillow" in words for words in outcome.filmed.values())
+
+
+def test_films_are_left_for_want_of_time(out):
+    outcome = run_tiny(out, only=[CELLS["plain"]], films=1, budget_minutes=0.0)
+    assert outcome.filmed[CELLS["plain"]].endswith("2 left for want of time")
+
+
+def test_a_policy_that_is_not_there_or_is_another_is_not_filmed(out):
+    rewrite(
+        out,
+        "full",
+        subject=replace(ExperimentFolder(out).rollouts(CELLS["full"]).records()[0].subject, policy_hash="0"),
+    )
+    assert "is not the policy that was evaluated" in run_tiny(out, films=1, only=[CELLS["full"]]).filmed[CELLS["full"]]
+    shutil.rmtree(out / "trainings")
+    assert "has no checkpoint" in film_one(out)
+
+
+def test_films_are_put_aside_with_the_rollouts_that_they_show(out):
+    film_one(out)
+    folder = ExperimentFolder(out)
+    [plan] = plan_suite(SUITE, recipe=recipe, protocol=protocol, starts_seed="tests", only=[CELLS["plain"]]).cells
+    [record, *_] = folder.rollouts(plan.id).records()
+    folder.begin_rollouts(plan, replace(record.subject, policy_hash="of another training"))
+    assert not (folder.cell(plan.id) / "films").exists()
+    assert len(list((folder.cell(plan.id) / f"films.{record.subject.policy_hash[:8]}").iterdir())) == 2

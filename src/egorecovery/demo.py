@@ -21,12 +21,13 @@ SUCCESS_ONLY, EGORECOVERY = "robot_success", "egorecovery"
 class DemoPlan:
     """What the demo does; the defaults take some ten minutes on two cores."""
 
-    task: str = "cube_stack"
+    task: str = "cup_brush"
     robot_success: int = 16
     robot_recovery: int = 40
     human_recovery: int = 60
     steps: int = 1400
     rollouts: int = 30  # per regime and policy
+    films: int = 1  # per regime and policy, for the report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,7 @@ class DemoResult:
     report: Path
     summary: Path
     rates: dict[str, dict[Regime, Rate]]  # by method
+    filmed: dict[str, str]  # by cell, what became of its films
 
 
 def run_demo(out: Path, plan: DemoPlan, on_event: Callable[[Event], None] = lambda event: None) -> DemoResult:
@@ -50,6 +52,7 @@ def run_demo(out: Path, plan: DemoPlan, on_event: Callable[[Event], None] = lamb
         device="cpu",
         trainings_at_once=min(2, cores()),  # two processes of one thread: small tensors do not share cores well
         schedule={"log": 20, "score": 400, "save": 200},
+        films=plan.films,
         on_event=on_event,
     )
     if outcome.failed:
@@ -70,7 +73,8 @@ def run_demo(out: Path, plan: DemoPlan, on_event: Callable[[Event], None] = lamb
         },
     }
     write_file(out / "summary.json", (json.dumps(summary, indent=1) + "\n").encode())
-    return DemoResult(report=write_report(out).html, summary=out / "summary.json", rates=rates)
+    report = write_report(out).html
+    return DemoResult(report=report, summary=out / "summary.json", rates=rates, filmed=outcome.filmed)
 
 
 def demo_suite(plan: DemoPlan) -> Suite:

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import tyro
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +17,7 @@ class Demo:
 
     out: Path = Path("runs/demo")
     """Where to work. A demo that was broken off there goes on."""
-    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"] = "cube_stack"
+    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"] = "cup_brush"
     steps: int = 1400
     """Of each training."""
     rollouts: int = 30
@@ -23,6 +25,8 @@ class Demo:
     robot_success: int = 16
     robot_recovery: int = 40
     human_recovery: int = 60
+    films: Annotated[int, tyro.conf.arg(metavar="N")] = 1
+    """Per kind of start and policy, in the report."""
 
     def run(self) -> int:
         import os
@@ -45,6 +49,7 @@ class Demo:
             robot_success=self.robot_success,
             robot_recovery=self.robot_recovery,
             human_recovery=self.human_recovery,
+            films=self.films,
         )
         with Watcher() as watch:
             result = run_demo(self.out, plan, watch)
@@ -56,6 +61,8 @@ class Demo:
             table.add_row(words, *(str(found) for found in result.rates[method].values()))
         console.print(table)
         console.print(f"{(time.monotonic() - started_s) / 60:.1f} minutes")
+        for cell, words in result.filmed.items():
+            console.print(f"films of {cell}: {words}", soft_wrap=True)
         console.print(f"summary: {result.summary}")
         console.print(f"report:  {result.report}", soft_wrap=True)
         return 0

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import tyro
 from tyro.conf import Positional
 
 from egorecovery.errors import EgoRecoveryError
@@ -65,6 +66,8 @@ class Experiment:
     """First copy finished cells of these folders into --out."""
     diagnostics: bool = False
     """At the end, diagnose EgoRecovery's policy of seed 0 on each task, beside robot_recovery's where it is there."""
+    films: Annotated[int, tyro.conf.arg(metavar="N")] = 0
+    """At the end, film N rollouts per kind of start, task and row for the report; of each kind of failure first one."""
     list: bool = False
     """Show the cells and which are done, and do nothing else."""
 
@@ -88,6 +91,7 @@ class Experiment:
                 device=self.device,
                 trainings_at_once=self.trainings_at_once,
                 diagnostics=self.diagnostics,
+                films=self.films,
                 on_event=watch,
             )
         console.print(
@@ -96,6 +100,8 @@ class Experiment:
         )
         for task, words in outcome.diagnosed.items():
             console.print(f"diagnostics of {task}: {words}", soft_wrap=True)
+        for cell, words in outcome.filmed.items():
+            console.print(f"films of {cell}: {words}", soft_wrap=True)
         if ExperimentFolder(self.out).done():
             _show(ExperimentFolder(self.out), suite)
             console.print(_report(self.out), soft_wrap=True)

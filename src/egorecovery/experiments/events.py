@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-Stage = Literal["data", "training", "evaluation", "diagnostics"]
+Stage = Literal["data", "training", "evaluation", "diagnostics", "films"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,7 @@ class SuiteOutcome:
     failed: dict[str, str] = field(default_factory=dict)  # why
     left: list[str] = field(default_factory=list)  # for want of time
     diagnosed: dict[str, str] = field(default_factory=dict)  # by task, what became of it; empty where not asked for
+    filmed: dict[str, str] = field(default_factory=dict)  # by cell, what became of its films; empty where not asked for
 
     @property
     def exit_code(self) -> int:

@@ -7,6 +7,7 @@ OUT/cells/CELL/cell.json            sealed, written last: the cell is done
                rollouts.jsonl       one sealed line per rollout
                log.jsonl            of the training
                error.json           why it failed, until it succeeds
+               films/               of some of its rollouts, if they were asked for; the report shows them
 OUT/diagnostics/TASK/               what `egorecovery diagnose` says of the task's policies, if it was asked
 """
 
@@ -28,6 +29,7 @@ from egorecovery.policy.config_json import flat
 SCHEMA = 1
 # Raised by hand whenever tasks, labels, policy or protocol come to compute something else from the same settings.
 COMPUTED_BY = 2
+FILMS = "films"  # of a cell
 COPIED = {"cells", "data", "trainings"}  # what a person may have put together from several machines
 
 
@@ -130,8 +132,11 @@ class ExperimentFolder:
             if record.subject != subject or record.protocol != plan.protocol.identity()
         ]
         if other:
-            aside = results.path.with_name(f"rollouts.{other[0].subject.policy_hash[:8]}.jsonl")
-            results.path.rename(aside)
+            former = other[0].subject.policy_hash[:8]
+            if (folder / FILMS).exists():  # they show what is put aside
+                shutil.rmtree(folder / f"{FILMS}.{former}", ignore_errors=True)
+                (folder / FILMS).rename(folder / f"{FILMS}.{former}")
+            results.path.rename(results.path.with_name(f"rollouts.{former}.jsonl"))
             results = self.rollouts(plan.id)
         return results
 

@@ -85,7 +85,8 @@ ul.absent-here { margin: 0; padding-left: 18px; font-size: 14px; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 20px; font-size: 13px; margin: 6px 0; align-items: center; }
 .legend span { display: inline-flex; gap: 7px; align-items: center; }
 .scale { display: inline-flex; align-items: center; gap: 10px; font-size: 12.5px; color: var(--soft); }
-.films { display: grid; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr)); gap: 18px; margin-top: 14px; }
+.films { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(480px, 100%), 1fr));
+  gap: 18px; margin-top: 8px; }
 figure { margin: 0; break-inside: avoid; } figcaption { font-size: 13px; color: var(--soft); margin-top: 4px; }
 figure img, figure video { width: 100%; border: 1px solid var(--rule); border-radius: 6px; display: block; }
 figure.wide { margin: 16px 0; } figure.wide img { width: auto; max-width: 100%; }

@@ -9,7 +9,8 @@ from egorecovery.evaluation import COMPARISON, bench_protocol
 from egorecovery.executors import Executor, cores
 from egorecovery.experiments.cell import ProtocolOf, RecipeOf
 from egorecovery.experiments.diagnosing import diagnose_cells
-from egorecovery.experiments.events import Event, SuiteOutcome
+from egorecovery.experiments.events import Event, Stage, SuiteOutcome
+from egorecovery.experiments.filming import film_cells
 from egorecovery.experiments.folder import ExperimentFolder
 from egorecovery.experiments.plan import plan_suite
 from egorecovery.experiments.resources import Resources
@@ -36,16 +37,19 @@ def run_suite(
     trainings_at_once: int = 1,
     schedule: dict[str, int] | None = None,
     diagnostics: bool = False,
+    films: int = 0,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> SuiteOutcome:
     """Every chosen cell of a suite that is not done. A cell that fails is recorded, and the others go on.
 
     Where `budget_minutes` is given, no cell is started that would not be finished by then, and what is under way at
     its end is saved and stopped. `workers` 0 means all cores. With `diagnostics`, trained policies are diagnosed at the
-    end, time permitting.
+    end, time permitting; then `films` rollouts per regime are filmed of every task and row.
     """
     if trainings_at_once < 1:
         raise RecipeError(f"trainings_at_once must be at least 1, got {trainings_at_once}")
+    if films < 0:
+        raise RecipeError(f"films must be at least 0, got {films}")
     plan = plan_suite(
         suite,
         tasks=tasks,
@@ -67,14 +71,22 @@ def run_suite(
     )
     with folder.lock():
         outcome = Scheduler(plan, folder, resources, deadline_s, on_event).go()
+
+        def tell(stage: Stage, what: str, done: int, total: int) -> None:
+            left = len(outcome.left)
+            on_event(Event(kind="progress", what=what, stage=stage, done=done, total=total, cells_left=left))
+
         if diagnostics:
 
-            def progress(task: str, what: str, done: int, total: int) -> None:
-                named = f"{task} {what}"
-                left = len(outcome.left)
-                on_event(
-                    Event(kind="progress", what=named, stage="diagnostics", done=done, total=total, cells_left=left)
-                )
+            def diagnosing(task: str, what: str, done: int, total: int) -> None:
+                tell("diagnostics", f"{task} {what}", done, total)
 
-            outcome.diagnosed.update(diagnose_cells(plan.cells, folder, device, deadline_s, progress))
+            outcome.diagnosed.update(diagnose_cells(plan.cells, folder, device, deadline_s, diagnosing))
+        if films:
+
+            def filming(cell: str, done: int, total: int) -> None:
+                tell("films", cell, done, total)
+
+            seen_on = resources.evaluation_device
+            outcome.filmed.update(film_cells(plan.cells, folder, seen_on, films, deadline_s, filming))
     return outcome

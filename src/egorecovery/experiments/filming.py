@@ -1,0 +1,158 @@
+"""Films of an experiment's own rollouts: for every task and row those of one seed, from the same starts for all."""
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from egorecovery.episodes.durable import sync_directory, sync_file
+from egorecovery.episodes.sealed import file_sha256
+from egorecovery.errors import EgoRecoveryError, RecipeError
+from egorecovery.evaluation import REGIMES, Evaluation, Inquiry, RolloutRecord
+from egorecovery.evaluation.checkpoint_source import CheckpointFactory
+from egorecovery.evaluation.film import film_rollout, need_encoder
+from egorecovery.evaluation.rollout import Result
+from egorecovery.experiments.cell import Cell, CellPlan
+from egorecovery.experiments.folder import FILMS, ExperimentFolder
+from egorecovery.policy.decision import ActionSource
+
+DRAFTS = ".filming"  # beside the films: a report shows whatever lies among them
+NOMINAL = "nominal"  # the mode of starts before which nothing went wrong
+Progress = Callable[[str, int, int], None]  # cell, films done, films wanted
+
+
+def film_cells(
+    plans: Sequence[CellPlan],
+    folder: ExperimentFolder,
+    device: str,
+    each: int,
+    deadline_s: float | None = None,
+    progress: Progress = lambda cell, done, total: None,
+) -> dict[str, str]:
+    """What became of each cell's films, in words: `each` per regime. A film that is there is not made again."""
+    told = {}
+    for plan in one_seed(plans, folder):
+        try:
+            told[plan.id] = _film(plan, folder, device, each, deadline_s, progress)
+        except Exception as error:  # results are worth more: nothing here is a failure of the experiment
+            told[plan.id] = _not_made(error)
+    return told
+
+
+def one_seed(plans: Sequence[CellPlan], folder: ExperimentFolder) -> list[CellPlan]:
+    """The first finished cell of every task and row."""
+    first: dict[Cell, CellPlan] = {}
+    for plan in plans:
+        row = replace(plan.cell, seed=0)
+        if row not in first and folder.is_done(plan):
+            first[row] = plan
+    return list(first.values())
+
+
+def chosen(records: Sequence[RolloutRecord], each: int) -> list[RolloutRecord]:
+    """By start, never by outcome: the first of every failure mode, then the second of every one, and so on."""
+    seen: Counter[str] = Counter()
+    ranks: dict[int, int] = {}
+    in_order = sorted(records, key=lambda record: record.index)
+    for record in in_order:
+        ranks[record.index] = seen[record.mode]
+        seen[record.mode] += 1
+    return sorted(in_order, key=lambda record: ranks[record.index])[:each]
+
+
+def film_name(record: RolloutRecord, result: Result) -> str:
+    """Such as recovery_003_on_rim_success.mp4. What it says of the outcome is what the film shows."""
+    mode = [] if record.mode == NOMINAL else [record.mode]
+    return "_".join([*_start(record), *mode, result]) + ".mp4"
+
+
+def _film(
+    plan: CellPlan, folder: ExperimentFolder, device: str, each: int, deadline_s: float | None, progress: Progress
+) -> str:
+    home = folder.cell(plan.id) / FILMS
+    records = [record for record in folder.rollouts(plan.id).records() if record.index < plan.protocol.rollouts]
+    wanted = [
+        record
+        for regime in REGIMES
+        for record in chosen([record for record in records if record.regime == regime], each)
+    ]
+    found = [(record, _there(home, record)) for record in wanted]
+    missing = [record for record, path in found if path is None]
+    notes = [
+        f"{path.name} is not as on record, which says {record.outcome}"
+        for record, path in found
+        if path is not None and path.name != film_name(record, record.outcome)
+    ]
+    there, made = len(wanted) - len(missing), 0
+    source = _source(plan, folder, device, missing) if missing else None
+    for number, record in enumerate(missing):
+        progress(plan.id, there + number, len(wanted))
+        if deadline_s is not None and time.monotonic() > deadline_s:
+            notes.append(f"{len(missing) - number} left for want of time")
+            break
+        assert source is not None
+        try:
+            unlike = _make(plan, record, source, home)
+        except Exception as error:  # the other films may still succeed
+            notes.append(f"{'_'.join(_start(record))} {_not_made(error)}")
+        else:
+            made += 1
+            notes += [unlike] if unlike else []
+    return "; ".join([f"{made} made, {there} there already: {home}", *notes])
+
+
+def _make(plan: CellPlan, record: RolloutRecord, source: ActionSource, home: Path) -> str | None:
+    """A film elsewhere, whole, then in its place. Says how the rollout differs from the one on record, if it does."""
+    evaluation = Evaluation(
+        subject=record.subject, task=record.task, protocol=plan.protocol, batch_rows=record.batch_rows
+    )
+    [job] = [job for job in evaluation.jobs(source) if (job.regime, job.index) == (record.regime, record.index)]
+    drafts = home.with_name(DRAFTS)
+    try:
+        draft = drafts / "draft.mp4"
+        ending = film_rollout(job, Inquiry(source, record.batch_rows), draft, who=record.subject.policy)
+        sync_file(draft)
+        home.mkdir(exist_ok=True)
+        path = draft.rename(home / film_name(record, ending.result))
+        sync_directory(home)
+    finally:
+        shutil.rmtree(drafts, ignore_errors=True)
+    again = evaluation.record(job, ending)
+    if (again.outcome, again.duration_s) == (record.outcome, record.duration_s):
+        return None
+    return (
+        f"{path.name} is not as on record: {again.outcome} after {again.duration_s} s, on record {record.outcome} "
+        f"after {record.duration_s} s; device or libraries are not those of the evaluation"
+    )
+
+
+def _source(plan: CellPlan, folder: ExperimentFolder, device: str, records: Sequence[RolloutRecord]) -> ActionSource:
+    """The policy whose rollouts these are."""
+    from egorecovery.policy.checkpoint import latest
+    from egorecovery.policy.device import pick_device
+
+    need_encoder()
+    run = folder.training(plan.training_id)
+    checkpoint = latest(run / "checkpoints")
+    if checkpoint is None:
+        raise RecipeError(f"the policy is not there: {run} has no checkpoint")
+    if {file_sha256(checkpoint / "policy.safetensors")} != {record.subject.policy_hash for record in records}:
+        raise RecipeError(f"{checkpoint} is not the policy that was evaluated")
+    return CheckpointFactory(
+        checkpoint=checkpoint.absolute(), device=str(pick_device(device)), intervention=plan.cell.intervention
+    )()
+
+
+def _there(home: Path, record: RolloutRecord) -> Path | None:
+    return next(home.glob("_".join([*_start(record), "*.mp4"])), None)
+
+
+def _start(record: RolloutRecord) -> list[str]:
+    return [record.regime, f"{record.index:03d}"]
+
+
+def _not_made(error: Exception) -> str:
+    words = str(error) if isinstance(error, EgoRecoveryError) else f"{type(error).__name__}: {error}"
+    return f"not made: {words}"
