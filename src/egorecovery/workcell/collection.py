@@ -167,6 +167,8 @@ def _demonstrator(task: str, human: bool, image_size: int, depth: bool) -> Demon
 def _recording(job: Job, start: Start, attempt: Attempt, cost: Clock) -> Recording:
     assert attempt.motion is not None
     details = {"start": start.record(), "true_boundary_s": attempt.correction_done_s}
+    if attempt.sought_m is not None:
+        details["object_m"] = attempt.sought_m.round(4).tolist()
     return Recording(
         id=job.name,
         task=scene_named(job.order.task).task,

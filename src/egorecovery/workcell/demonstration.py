@@ -14,9 +14,10 @@ from egorecovery.errors import EgoRecoveryError
 from egorecovery.workcell.rules import Outcome
 from egorecovery.workcell.scene import TaskScene
 from egorecovery.workcell.starts import Start
-from egorecovery.workcell.teleoperator import OutOfReach, Teleoperator
+from egorecovery.workcell.teleoperator import Aim, OutOfReach, Teleoperator
 from egorecovery.workcell.workcell import StagingFailed, Workcell
 
+OPERATOR = Aim(miss_m=0.02, tremble_rad=0.002)
 PATIENCE_S = 1.0  # beyond the stability window: how long the judge may take after the demonstrator has finished
 
 
@@ -29,6 +30,7 @@ class Attempt:
     duration_s: float
     failure: str | None  # why it cannot be used
     correction_done_s: float | None = None  # the true end of the correction, on the recording's clock
+    sought_m: Float[ndarray, "T 3"] | None = None  # where the sought objects truly were, robot attempts only
 
     @classmethod
     def failed(cls, duration_s: float, reason: str) -> "Attempt":
@@ -57,10 +59,10 @@ class Ended(EgoRecoveryError):
 class RobotDemonstrator:
     """A teleoperator at the robot."""
 
-    def __init__(self, scene: TaskScene, *, image_size: int = 96, noise_rad: float = 0.002) -> None:
+    def __init__(self, scene: TaskScene, *, image_size: int = 96, aim: Aim = OPERATOR) -> None:
         self.scene = scene
         self._workcell = Workcell(scene, image_size=image_size)
-        self._noise_rad = noise_rad
+        self._aim = aim
 
     def attempt(self, start: Start, rng: Generator) -> Attempt:
         workcell, scene = self._workcell, self.scene
@@ -70,7 +72,7 @@ class RobotDemonstrator:
             return Attempt.failed(0.0, f"staging: {error}")
         take = _Take(workcell)
         teleoperator = Teleoperator(workcell.robot, scene, step=take.step)
-        teleoperator.noise_rad = self._noise_rad
+        teleoperator.aim = self._aim
         script = scene.recover(teleoperator, rng) if start.kind == "recovery" else scene.succeed(teleoperator, rng)
         try:
             teleoperator.demonstrate(script, rng, take.look, take.correction_done)
@@ -94,6 +96,7 @@ class _Take:
         self._states: list[ndarray] = []
         self._actions: list[ndarray] = []
         self._effectors_m: list[ndarray] = []
+        self._sought_m: list[ndarray] = []
         self._correction_done_s: float | None = None
         self.outcome: Outcome | None = None
 
@@ -109,6 +112,7 @@ class _Take:
         self._states.append(observation.state)
         self._actions.append(action)
         self._effectors_m.append(self._workcell.robot.effector_m())
+        self._sought_m.append(self._workcell.sought_m())
 
     def step(self, action: Float[ndarray, "14"]) -> None:
         outcome = self._workcell.step(action)
@@ -142,6 +146,7 @@ class _Take:
             duration_s=self.seconds,
             failure=None,
             correction_done_s=self._correction_done_s,
+            sought_m=np.array(self._sought_m),
         )
 
 

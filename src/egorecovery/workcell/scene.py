@@ -48,6 +48,7 @@ class TaskScene(Protocol):
 
     task: Task
     graspable: tuple[str, ...]  # bodies that a hand can hold
+    sought: tuple[str, ...]  # bodies that a policy must find; where their middle is, is recorded as simulator truth
     modes: ClassVar[Mapping[str, float]]  # failure modes and how often each is drawn
 
     def add_objects(self, spec: MjSpec) -> None:

@@ -1,6 +1,7 @@
 """A person at the leader arms: turns scripts into joint targets for the robot, and stages its starts."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from egorecovery.episodes import RATE_HZ, Side
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.workcell.arm import ARM_JOINTS, OPENING_M
 from egorecovery.workcell.kinematics import ArmKinematics, ToolPose, home_rad
-from egorecovery.workcell.maneuver import CorrectionDone, Script
+from egorecovery.workcell.maneuver import CorrectionDone, Script, Waypoint
 from egorecovery.workcell.objects import put
 from egorecovery.workcell.robot import RobotCell
 from egorecovery.workcell.scene import TaskScene
-from egorecovery.workcell.trajectory import TELEOPERATOR, HandTarget, Style, leg
+from egorecovery.workcell.trajectory import TELEOPERATOR, HandTarget, Style, eased, leg
 
 REACHED_M, REACHED_RAD = 0.004, 0.05  # how far a path may leave the wanted pose before the arm counts as out of reach
 Tick = Callable[[Float[ndarray, "14"]], None]
@@ -24,6 +25,19 @@ Tick = Callable[[Float[ndarray, "14"]], None]
 
 class OutOfReach(EgoRecoveryError):
     """A demonstration that the arm cannot follow; it is discarded like any failed attempt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aim:
+    """How far the hand is from where it was told to be, while what is recorded is where it should have gone.
+
+    A hand that is always right teaches a policy to read the target off its own joints, and to repeat its mistakes. One
+    that arrives beside the target, looks and aligns teaches it to look.
+    """
+
+    miss_m: float = 0.0  # sideways at the end of a free leg, standard deviation; half as much with something in hand
+    align_s: float = 0.4  # then the hand finds its place
+    tremble_rad: float = 0.0  # per joint, at the end of a straight leg
 
 
 class Teleoperator:
@@ -34,7 +48,7 @@ class Teleoperator:
     ) -> None:
         self.robot, self.scene, self.style = robot, scene, style
         self._step = step or robot.step  # a recorder steps through the judge
-        self.noise_rad = 0.0  # executed on top of the recorded action: widens the band of states the data covers
+        self.aim = Aim()
         self._arms = {side: ArmKinematics(side) for side in Side}
         self._joints = {side: home_rad(side) for side in Side}
         self._hands: dict[Side, HandTarget] = {}
@@ -65,24 +79,54 @@ class Teleoperator:
         self, script: Script, rng: Generator, on_tick: Tick, on_correction_done: Callable[[], None]
     ) -> None:
         """Carries a script out to its end."""
-        drift = np.zeros(2 * (ARM_JOINTS + 1))
+        off = np.zeros(2 * (ARM_JOINTS + 1))
         for wanted in script:
             if isinstance(wanted, CorrectionDone):
                 on_correction_done()
                 continue
-            for hands in leg(self._hands, wanted, self.style, rng):
-                action = self._solve(hands)
-                on_tick(action)
-                drift = self._wander(drift, rng)
-                self._step(action + drift)
+            path = list(leg(self._hands, wanted, self.style, rng))
+            aligned = self._trembling(off, wanted, rng)
+            if wanted.straight or not self.aim.miss_m:
+                self._follow(path, off, aligned, on_tick)
+            else:
+                missed = self._missing(aligned, wanted, rng)
+                self._follow(path, off, missed, on_tick)
+                self._follow([path[-1]] * round(self.aim.align_s * RATE_HZ), missed, aligned, on_tick)
+            off = aligned
 
-    def _wander(self, drift: Float[ndarray, "14"], rng: Generator) -> Float[ndarray, "14"]:
-        """Slow noise on the joints, none on the grippers."""
-        if self.noise_rad == 0.0:
-            return drift
-        fresh = rng.normal(0, self.noise_rad, len(drift))
-        fresh[[ARM_JOINTS, -1]] = 0.0
-        return 0.9 * drift + np.sqrt(1 - 0.9**2) * fresh
+    def _follow(
+        self,
+        path: list[dict[Side, HandTarget]],
+        off: Float[ndarray, "14"],
+        next_off: Float[ndarray, "14"],
+        on_tick: Tick,
+    ) -> None:
+        """Tick by tick; what is executed differs from what is recorded by one offset at first, by another at last."""
+        for tick, hands in enumerate(path, start=1):
+            action = self._solve(hands)
+            on_tick(action)
+            self._step(action + off + eased(tick / len(path)) * (next_off - off))
+
+    def _trembling(self, off: Float[ndarray, "14"], wanted: Waypoint, rng: Generator) -> Float[ndarray, "14"]:
+        """A small offset of the arms that move; the others keep theirs, and grippers have none."""
+        drawn = rng.normal(0, self.aim.tremble_rad, (2, ARM_JOINTS + 1))
+        drawn[:, ARM_JOINTS] = 0.0
+        resting = [side.effector for side in Side if side not in wanted.reaches]
+        drawn[resting] = off.reshape(2, ARM_JOINTS + 1)[resting]
+        return drawn.ravel()
+
+    def _missing(self, aligned: Float[ndarray, "14"], wanted: Waypoint, rng: Generator) -> Float[ndarray, "14"]:
+        """The offset, in joints, of hands that arrive beside their targets or above them, never below."""
+        missed = aligned.reshape(2, ARM_JOINTS + 1).copy()
+        for side, reach in wanted.reaches.items():
+            beside_m = self.aim.miss_m * np.clip(rng.normal(0, 1, 3), -2, 2) * [1.0, 1.0, 0.5]
+            beside_m[2] = abs(beside_m[2])
+            there = self._arms[side].solve(reach.pose, self._joints[side])
+            off_m = reach.pose.position_m + beside_m * (0.5 if reach.holds_m else 1.0)
+            beside = self._arms[side].solve(ToolPose(off_m, reach.pose.rotation), there.joints_rad)
+            if there.reached(REACHED_M, REACHED_RAD) and beside.reached(REACHED_M, REACHED_RAD):
+                missed[side.effector, :ARM_JOINTS] += beside.joints_rad - there.joints_rad
+        return missed.ravel()
 
     def _solve(self, hands: dict[Side, HandTarget]) -> Float[ndarray, "14"]:
         action = []

@@ -68,12 +68,15 @@ def leg(start: Hands, waypoint: Waypoint, style: Style, rng: Generator) -> Itera
     seconds = max(seconds, max(movement.length_m for movement in movements.values()) / waypoint.at_most_mps)
     ticks = max(round(max(seconds, style.shortest_s) * RATE_HZ), 1)
     for tick in range(1, ticks + 1):
-        along = tick / ticks
-        eased = along**3 * (10 - 15 * along + 6 * along**2)
-        yield {side: movement.at(eased) for side, movement in movements.items()}
+        yield {side: movement.at(eased(tick / ticks)) for side, movement in movements.items()}
     arrived = {side: movement.at(1.0) for side, movement in movements.items()}
     for _ in range(round(waypoint.wait_s * RATE_HZ)):
         yield dict(arrived)
+
+
+def eased(along: float) -> float:
+    """Minimum jerk: the share of a way that lies behind after this share of its time."""
+    return along**3 * (10 - 15 * along + 6 * along**2)
 
 
 class _Movement:

@@ -99,6 +99,11 @@ class Workcell:
     def facts(self) -> Any:
         return self.scene.facts(self.robot.model, self.robot.data)
 
+    def sought_m(self) -> Float[ndarray, "3"]:
+        """The middle of the objects that a policy must find."""
+        robot = self.robot
+        return np.mean([robot.data.xpos[robot.model.body(name).id] for name in self.scene.sought], axis=0)
+
     def save(self) -> Checkpoint:
         return Checkpoint(self.robot.save(), dict(vars(self._judge)))
 

@@ -46,6 +46,7 @@ class CubeFacts:
 class CubeStack:
     task = CUBE_STACK
     graspable = (YELLOW,)
+    sought = (YELLOW,)
     modes: ClassVar[Mapping[str, float]] = {
         "held": 0.3,
         "fallen": 0.7,

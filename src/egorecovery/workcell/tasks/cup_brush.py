@@ -56,6 +56,7 @@ TILTS_RAD = {"beside": 0.12, "on_rim": 0.15, "retreated": 0.15}
 class CupBrush:
     task = CUP_BRUSH
     graspable = (BRUSH, TUBE)
+    sought = (BRUSH,)
     modes: ClassVar[Mapping[str, float]] = {"beside": 0.4, "on_rim": 0.35, "retreated": 0.25}
 
     def add_objects(self, spec: MjSpec) -> None:

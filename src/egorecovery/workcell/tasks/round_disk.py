@@ -52,6 +52,7 @@ APART_M = (0.108, 0.17)  # between the centres of disk and groove: off the board
 class RoundDisk:
     task = ROUND_DISK
     graspable = (DISK,)
+    sought = (DISK,)
     modes: ClassVar[Mapping[str, float]] = {
         "held": 0.4,  # the paper's own start
         "released": 0.35,

@@ -47,6 +47,7 @@ INSIDE: Region = ((-0.030, 0.030), (-0.080, -0.030))
 class TableSweep:
     task = TABLE_SWEEP
     graspable = (BROOM, PAN)
+    sought = tuple(piece.name for piece in TRASH)
     modes: ClassVar[Mapping[str, float]] = {"missed": 0.6, "at_lip": 0.4}
 
     def add_objects(self, spec: MjSpec) -> None:
