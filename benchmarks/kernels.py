@@ -197,7 +197,7 @@ def augment_row(size: int, cells: bool) -> Row:
             torch.randint(0, 256, (1000, 3, size, size, 3), dtype=torch.uint8, device="cuda"),
             torch.randint(0, 1000, (192,), device="cuda"),
             torch.eye(3, 4, device="cuda") + 0.1 * torch.randn(192, 3, 4, device="cuda"),
-            torch.randint(-4, 5, (192, 2), dtype=torch.int32, device="cuda"),
+            torch.randint(-4, 5, (192, 3, 5), dtype=torch.int32, device="cuda"),
             torch.tensor([0.485, 0.456, 0.406], device="cuda"),
             torch.tensor([0.229, 0.224, 0.225], device="cuda"),
         ]

@@ -295,7 +295,7 @@ def augment_inputs(frames: int, views: int, size: int, samples: int, device: str
             torch.randint(0, 256, (frames, views, size, size, 3), generator=generator, dtype=torch.uint8),
             torch.randint(0, frames, (samples,), generator=generator),
             torch.eye(3, 4) + 0.2 * torch.randn(samples, 3, 4, generator=generator),
-            torch.randint(-4, 5, (samples, 2), generator=generator, dtype=torch.int32),
+            torch.randint(-4, 5, (samples, views, 5), generator=generator, dtype=torch.int32),
             torch.tensor([0.485, 0.456, 0.406]),
             torch.tensor([0.229, 0.224, 0.225]),
         )
@@ -303,10 +303,10 @@ def augment_inputs(frames: int, views: int, size: int, samples: int, device: str
 
 
 def test_unshifted_frames_with_identity_colour_come_out_normalised():
-    frames, index_B, _, shift_B2, mean_3, std_3 = augment_inputs(5, 2, 8, 3, "cpu")
+    frames, index_B, _, crop_BV5, mean_3, std_3 = augment_inputs(5, 2, 8, 3, "cpu")
     colour_B34 = torch.eye(3, 4).repeat(3, 1, 1)
     found = kernels.gather_augmented(
-        frames, index_B, colour_B34, torch.zeros_like(shift_B2), mean_3, std_3, view=1, dtype=torch.float32
+        frames, index_B, colour_B34, torch.zeros_like(crop_BV5), mean_3, std_3, view=1, dtype=torch.float32
     )
     wanted = (frames[index_B, 1].permute(0, 3, 1, 2) / 255 - mean_3[:, None, None]) / std_3[:, None, None]
     torch.testing.assert_close(found, wanted)
@@ -316,12 +316,25 @@ def test_unshifted_frames_with_identity_colour_come_out_normalised():
 @plain_only
 def test_shift_moves_the_picture_and_replicates_its_edge():
     frames, index_B, _, _, _, _ = augment_inputs(5, 1, 8, 1, "cpu")
-    shift_B2 = torch.tensor([[2, -3]], dtype=torch.int32)
-    unit = (torch.eye(3, 4)[None], shift_B2, torch.zeros(3), torch.ones(3))
+    crop_BV5 = torch.tensor([[[2, -3, 0, 0, 0]]], dtype=torch.int32)
+    unit = (torch.eye(3, 4)[None], crop_BV5, torch.zeros(3), torch.ones(3))
     found = kernels.gather_augmented(frames, index_B, *unit, view=0, dtype=torch.float32)[0]
     original = frames[index_B[0], 0].permute(2, 0, 1) / 255
     torch.testing.assert_close(found[:, :6, 3:], original[:, 2:, :5])
     torch.testing.assert_close(found[:, :6, :3], original[:, 2:, :1].expand(-1, -1, 3))
+
+
+@plain_only
+def test_a_square_of_one_view_is_hidden_behind_the_mean_colour_and_the_rest_is_seen():
+    frames, index_B, _, _, mean_3, std_3 = augment_inputs(5, 2, 8, 1, "cpu")
+    crop_BV5 = torch.tensor([[[0, 0, 0, 0, 0], [0, 0, 2, 5, 4]]], dtype=torch.int32)
+    given = (frames, index_B, torch.eye(3, 4)[None], crop_BV5, mean_3, std_3)
+    whole, holed = kernels.gather_augmented(*given, dtype=torch.float32)[:, 0]
+    seen, other = ((frames[index_B[0], view] / 255 - mean_3) / std_3 for view in (0, 1))
+    torch.testing.assert_close(whole, seen.permute(2, 0, 1))
+    wanted = other.permute(2, 0, 1).clone()
+    wanted[:, 2:6, 5:] = 0
+    torch.testing.assert_close(holed, wanted)
 
 
 def test_stem_on_cells_equals_the_seven_by_seven_stem_on_pixels():

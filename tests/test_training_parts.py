@@ -101,7 +101,7 @@ def test_shares_of_two_processes_cover_the_batch_once_and_both_have_both_embodim
     whole, batch = plan_of(5, augmentation=NOISY), demo("cube_stack").batch
     robots = batch.robot
     shares = [whole.shard(rank, 2, robots) for rank in range(2)]
-    for name in ("frame_B", "colour_B34", "shift_B2", "noise_BA", "state_keep_B"):
+    for name in ("frame_B", "colour_B34", "crop_BV5", "noise_BA", "state_keep_B"):
         halves = [np.split(getattr(share, name), [robots // 2]) for share in shares]
         joined = np.concatenate([halves[0][0], halves[1][0], halves[0][1], halves[1][1]])
         np.testing.assert_array_equal(joined, getattr(whole, name), err_msg=name)
@@ -132,8 +132,18 @@ def test_drop_path_keeps_each_branch_with_its_rate_and_keeps_the_mean():
 
 
 def test_shifts_reach_their_share_of_the_picture_and_no_further():
-    shifts = np.concatenate([plan_of(step, augmentation=Augmentation(shift=0.05)).shift_B2 for step in range(50)])
+    shifts = np.concatenate(
+        [plan_of(step, augmentation=Augmentation(shift=0.05)).crop_BV5[..., :2] for step in range(50)]
+    )
     assert set(np.unique(shifts)) == set(range(-3, 4))  # 0.05 of 64 pixels
+
+
+def test_each_view_has_a_square_hidden_of_any_size_up_to_its_share():
+    augmentation = Augmentation(hide=0.25)
+    crops = np.concatenate([plan_of(step, augmentation=augmentation).crop_BV5 for step in range(50)])
+    assert set(np.unique(crops[..., 4])) == set(range(17))  # a quarter of 64 pixels
+    assert (crops[:, 0, 2:] != crops[:, 1, 2:]).any(axis=-1).mean() > 0.99
+    assert (crops[..., 2:4] < 64).all()
 
 
 def test_proprioception_is_dropped_for_its_share_of_samples():
@@ -146,7 +156,7 @@ def test_no_augmentation_is_the_identity():
     plan = plan_of(2, augmentation=nothing)
     identity = np.hstack([np.eye(3), np.zeros((3, 1))])
     np.testing.assert_allclose(plan.colour_B34, np.broadcast_to(identity, plan.colour_B34.shape), atol=1e-6)
-    assert not plan.shift_B2.any()
+    assert not plan.crop_BV5[..., [0, 1, 4]].any()
     assert not plan.noise_BA.any()
     assert (plan.state_keep_B == 1).all()
 

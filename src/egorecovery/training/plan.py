@@ -4,7 +4,7 @@ Samples, augmentation and drop path are drawn here, on the host, and only then s
 same on CPU and GPU, in one process or several, with data on the device or streamed, resumed or not.
 """
 
-# B batch (robots first), A state dimensions, K residual branches
+# B batch (robots first), V views, A state dimensions, K residual branches
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class StepPlan:
     learning_rate: float
     frame_B: Int64[ndarray, " B"]  # rows of the frame table
     colour_B34: Float32[ndarray, "B 3 4"]  # RGB in 0..1 to RGB in 0..1, before centring
-    shift_B2: Int32[ndarray, "B 2"]  # pixels down, right
+    crop_BV5: Int32[ndarray, "B V 5"]  # per view: pixels down, right; top, left and side of a hidden square
     keep_KB: Float32[ndarray, "K B"]  # drop path: 0, or 1 / (1 - rate)
     noise_BA: Float32[ndarray, "B A"]  # added to the normalised state
     state_keep_B: Float32[ndarray, " B"]  # 0 where proprioception is dropped
@@ -38,7 +38,7 @@ class StepPlan:
             learning_rate=self.learning_rate,
             frame_B=self.frame_B[rows],
             colour_B34=self.colour_B34[rows],
-            shift_B2=self.shift_B2[rows],
+            crop_BV5=self.crop_BV5[rows],
             keep_KB=np.ascontiguousarray(self.keep_KB[:, rows]),
             noise_BA=self.noise_BA[rows],
             state_keep_B=self.state_keep_B[rows],
@@ -57,7 +57,6 @@ def plan_step(recipe: Recipe, robot_frames: int, human_frames: int, step: int) -
     robots = rng.integers(0, robot_frames, batch.robot)
     humans = rng.integers(robot_frames, robot_frames + human_frames, batch.human) if batch.human else []
     chosen = recipe.augmentation
-    reach = round(chosen.shift * recipe.policy.image_size)
     rates_K1 = np.array(recipe.policy.drop_path_rates)[:, None]
     dimensions = recipe.policy.action_dim
     return StepPlan(
@@ -65,11 +64,20 @@ def plan_step(recipe: Recipe, robot_frames: int, human_frames: int, step: int) -
         learning_rate=learning_rate(recipe.optimisation, step),
         frame_B=np.concatenate([robots, humans]).astype(np.int64),
         colour_B34=colours(rng, chosen, batch.size),
-        shift_B2=rng.integers(-reach, reach + 1, (batch.size, 2)).astype(np.int32),
+        crop_BV5=crops(rng, chosen, recipe.policy.image_size, (batch.size, len(recipe.policy.cameras))),
         keep_KB=((rng.random((len(rates_K1), batch.size)) >= rates_K1) / (1 - rates_K1)).astype(np.float32),
         noise_BA=(chosen.state_noise * rng.standard_normal((batch.size, dimensions))).astype(np.float32),
         state_keep_B=(rng.random(batch.size) >= chosen.state_dropout).astype(np.float32),
     )
+
+
+def crops(rng: np.random.Generator, chosen: Augmentation, size: int, shape: tuple[int, int]) -> Int32[ndarray, "B V 5"]:
+    """Each view on its own: one camera's shift says nothing about another's."""
+    reach, largest = round(chosen.shift * size), round(chosen.hide * size)
+    shift_BV2 = rng.integers(-reach, reach + 1, (*shape, 2))
+    side_BV1 = rng.integers(0, largest + 1, (*shape, 1))
+    corner_BV2 = rng.integers(-largest, size, (*shape, 2))
+    return np.concatenate([shift_BV2, corner_BV2, side_BV1], axis=-1).astype(np.int32)
 
 
 def colours(rng: np.random.Generator, chosen: Augmentation, count: int) -> Float32[ndarray, "B 3 4"]:

@@ -82,7 +82,8 @@ class Augmentation:
     contrast: float = 0.2
     saturation: float = 0.2
     hue_turns: float = 0.03
-    shift: float = 0.0  # of the picture's side, edges repeated; the paper has none
+    shift: float = 0.0  # of the picture's side, each view on its own, edges repeated; the paper has none
+    hide: float = 0.0  # of the picture's side: the largest square hidden in each view; the paper has none
     state_noise: float = 0.0  # standard deviation, in normalised units
     state_dropout: float = 0.0  # share of samples that see no proprioception: policies that lean on it ignore pictures
 

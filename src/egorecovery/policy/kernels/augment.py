@@ -1,9 +1,9 @@
 """From the resident frames to one augmented, normalised batch per view, in one pass.
 
-Gather by index, random shift with replicated edges, colour matrix, clamp, normalisation and the cast happen between
-one read of bytes and one write. Optionally the write is already cut into 2x2 cells (space to depth), on which the
-7x7 stride-2 stem convolution over 3 channels becomes a 4x4 stride-1 one over 16: the same sums, in a shape that
-tensor cores take.
+Gather by index, random shift with replicated edges, a hidden square, colour matrix, clamp, normalisation and the cast
+happen between one read of bytes and one write. Optionally the write is already cut into 2x2 cells (space to depth), on
+which the 7x7 stride-2 stem convolution over 3 channels becomes a 4x4 stride-1 one over 16: the same sums, in a shape
+that tensor cores take.
 """
 
 # F frames, V views, B samples, H x W pixels, O output channels
@@ -27,7 +27,7 @@ def gather_augmented(
     frames_FVHW3: UInt8[Tensor, "F V H W 3"],
     index_B: Int64[Tensor, " B"],
     colour_B34: Float32[Tensor, "B 3 4"],
-    shift_B2: Int32[Tensor, "B 2"],
+    crop_BV5: Int32[Tensor, "B V 5"],
     mean_3: Float32[Tensor, " 3"],
     std_3: Float32[Tensor, " 3"],
     *,
@@ -37,7 +37,8 @@ def gather_augmented(
 ) -> Float[Tensor, "*shown B C h w"]:
     """Images (V, B, 3, H, W), or (B, 3, H, W) of one view; each view a contiguous channels-last batch.
 
-    Output pixel (y, x) shows input pixel (y + shift_y, x + shift_x), the nearest one past the edge. Colours in 0..1
+    A crop is (down, right, top, left, side): output pixel (y, x) shows input pixel (y + down, x + right), the nearest
+    one past the edge, except in the square from (top, left) of that side, which shows the mean colour. Colours in 0..1
     become clamp(M rgb + t, 0, 1) with (M | t) the sample's colour matrix, then (rgb - mean) / std. With
     `space_to_depth` the images are (.., 16, H/2 + 1, W/2 + 1): see `stem_weight_space_to_depth`.
     """
@@ -46,10 +47,10 @@ def gather_augmented(
         raise RecipeError(f"space to depth cuts images into 2x2 cells: {height}x{width} pixels must both be even")
     views = list(range(frames_FVHW3.shape[1])) if view is None else [view]
     if runs_fused(colour_B34, mean_3, std_3) and frames_FVHW3.device == colour_B34.device:
-        images = _gather(frames_FVHW3, index_B, colour_B34, shift_B2, mean_3, std_3, views, space_to_depth, dtype)
+        images = _gather(frames_FVHW3, index_B, colour_B34, crop_BV5, mean_3, std_3, views, space_to_depth, dtype)
     else:
         images = plain_gather_augmented(
-            frames_FVHW3, index_B, colour_B34, shift_B2, mean_3, std_3, views, space_to_depth, dtype
+            frames_FVHW3, index_B, colour_B34, crop_BV5, mean_3, std_3, views, space_to_depth, dtype
         )
     return images if view is None else images[0]
 
@@ -58,7 +59,7 @@ def plain_gather_augmented(
     frames_FVHW3: UInt8[Tensor, "F V H W 3"],
     index_B: Int64[Tensor, " B"],
     colour_B34: Float32[Tensor, "B 3 4"],
-    shift_B2: Int32[Tensor, "B 2"],
+    crop_BV5: Int32[Tensor, "B V 5"],
     mean_3: Float32[Tensor, " 3"],
     std_3: Float32[Tensor, " 3"],
     views: list[int],
@@ -67,14 +68,19 @@ def plain_gather_augmented(
 ) -> Float[Tensor, "shown B C h w"]:
     """What the kernel computes."""
     height, width = frames_FVHW3.shape[2:4]
-    y_BH = (torch.arange(height, device=shift_B2.device) + shift_B2[:, :1]).clamp(0, height - 1)
-    x_BW = (torch.arange(width, device=shift_B2.device) + shift_B2[:, 1:]).clamp(0, width - 1)
     batches = []
     for view in views:
+        down_B1, right_B1, top_B1, left_B1, side_B1 = crop_BV5[:, view, :, None].unbind(1)
+        y_H, x_W = (torch.arange(size, device=crop_BV5.device) for size in (height, width))
+        y_BH = (y_H + down_B1).clamp(0, height - 1)
+        x_BW = (x_W + right_B1).clamp(0, width - 1)
+        hidden_BHW = ((y_H >= top_B1) & (y_H < top_B1 + side_B1))[:, :, None]
+        hidden_BHW = hidden_BHW & ((x_W >= left_B1) & (x_W < left_B1 + side_B1))[:, None]
         shown_BHW3 = frames_FVHW3[index_B[:, None, None], view, y_BH[:, :, None], x_BW[:, None, :]].float() / 255
         linear_B133, offset_B113 = colour_B34[:, None, :, :3], colour_B34[:, None, None, :, 3]
         mixed_BHW3 = (shown_BHW3 @ linear_B133.transpose(-1, -2) + offset_B113).clamp(0, 1)
-        batches.append(((mixed_BHW3 - mean_3) / std_3).to(dtype))
+        normed_BHW3 = (mixed_BHW3 - mean_3) / std_3
+        batches.append(normed_BHW3.masked_fill(hidden_BHW[..., None], 0).to(dtype))
     images_VBHW3 = torch.stack(batches)
     if space_to_depth:
         cells = images_VBHW3.unflatten(3, (width // 2, 2)).unflatten(2, (height // 2, 2))  # V B h 2 w 2 3
@@ -100,7 +106,7 @@ def _gather(
     frames_FVHW3: Tensor,
     index_B: Tensor,
     colour_B34: Tensor,
-    shift_B2: Tensor,
+    crop_BV5: Tensor,
     mean_3: Tensor,
     std_3: Tensor,
     views: list[int],
@@ -112,7 +118,7 @@ def _gather(
     images = torch.empty((len(views), len(index_B), *shape), dtype=dtype, device=frames_FVHW3.device)
     numbers = shape[0] * shape[1] * shape[2]
     _gather_kernel[(ceil_div(numbers, BLOCK), len(index_B), len(views))](
-        frames_FVHW3.contiguous(), index_B.contiguous(), colour_B34.contiguous(), shift_B2.contiguous(), mean_3, std_3,
+        frames_FVHW3.contiguous(), index_B.contiguous(), colour_B34.contiguous(), crop_BV5.contiguous(), mean_3, std_3,
         images, views[0], V=frames_FVHW3.shape[1], H=height, W=width, CELLS=space_to_depth, BLOCK=BLOCK,
         num_warps=WARPS,
     )  # fmt: skip
@@ -130,7 +136,7 @@ def _of_colour(ptr, channel, STRIDE: tl.constexpr):
 @jit
 @no_type_check
 def _gather_kernel(
-    frames_ptr, index_ptr, colour_ptr, shift_ptr, mean_ptr, std_ptr, images_ptr, first_view,
+    frames_ptr, index_ptr, colour_ptr, crop_ptr, mean_ptr, std_ptr, images_ptr, first_view,
     V: tl.constexpr, H: tl.constexpr, W: tl.constexpr, CELLS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     # One lane per output number, in memory order, so that stores are whole; its pixel's three bytes come from L1.
@@ -149,8 +155,11 @@ def _gather_kernel(
         pixel, channel = at // 3, at % 3
         y, x = pixel // W, pixel % W
         shown = at < NUMBERS
-    y = tl.minimum(tl.maximum(y + tl.load(shift_ptr + 2 * sample), 0), H - 1)
-    x = tl.minimum(tl.maximum(x + tl.load(shift_ptr + 2 * sample + 1), 0), W - 1)
+    crop = crop_ptr + (sample * V + first_view + view) * 5
+    top, left, side = tl.load(crop + 2), tl.load(crop + 3), tl.load(crop + 4)
+    hidden = (y >= top) & (y < top + side) & (x >= left) & (x < left + side)
+    y = tl.minimum(tl.maximum(y + tl.load(crop), 0), H - 1)
+    x = tl.minimum(tl.maximum(x + tl.load(crop + 1), 0), W - 1)
     frame = tl.load(index_ptr + sample) * V + first_view + view  # int64: the frames exceed 2^31 bytes
     byte = frames_ptr + frame * (H * W * 3) + (y * W + x) * 3
     red = tl.load(byte, mask=shown, other=0).to(tl.float32)
@@ -161,6 +170,6 @@ def _gather_kernel(
     mixed = (mixed + blue * _of_colour(row + 2, channel, 4)) / 255.0 + _of_colour(row + 3, channel, 4)
     mixed = tl.minimum(tl.maximum(mixed, 0.0), 1.0)
     out = (mixed - _of_colour(mean_ptr, channel, 1)) / _of_colour(std_ptr, channel, 1)
-    out = tl.where(shown, out, 0.0)
+    out = tl.where(shown & (hidden == 0), out, 0.0)
     image = (view * tl.num_programs(1) + sample).to(tl.int64)
     tl.store(images_ptr + image * NUMBERS + at, out.to(images_ptr.dtype.element_ty), mask=at < NUMBERS)
