@@ -59,7 +59,8 @@ class Experiment:
     """For data and rollouts."""
     workers: int = 0
     """Processes for data and rollouts; 0 for all cores."""
-    trainings_at_once: int = 1
+    trainings_at_once: int = 0
+    """Processes that train; 0 for two on a GPU, where one gets ready while the other trains, and one without."""
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
     merge: tuple[Path, ...] = ()

@@ -28,7 +28,7 @@ from egorecovery.policy.config_json import flat
 
 SCHEMA = 1
 # Raised by hand whenever tasks, labels, policy or protocol come to compute something else from the same settings.
-COMPUTED_BY = 2
+COMPUTED_BY = 3
 FILMS = "films"  # of a cell
 COPIED = {"cells", "data", "trainings"}  # what a person may have put together from several machines
 

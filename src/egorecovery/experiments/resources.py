@@ -12,7 +12,7 @@ class Resources:
     executor: Executor  # of data and rollouts
     workers: int
     device: str
-    trainings_at_once: int
+    trainings_at_once: int  # processes; on a GPU all but one of them get ready and wait for their turn
     schedule: dict[str, int]  # of trainings: how often they log, score and save
 
     @property
@@ -23,10 +23,17 @@ class Resources:
         return "cpu" if self.executor == "ray" and self.device == "auto" else str(pick_device(self.device))
 
     @property
-    def training_apart(self) -> bool:
-        from egorecovery.policy.device import pick_device
+    def on_gpu(self) -> bool:
+        return _is_gpu(self.device)
 
-        return self.trainings_at_once > 1 or pick_device(self.device).type == "cuda"
+    @property
+    def training_apart(self) -> bool:
+        return self.trainings_at_once > 1 or self.on_gpu
+
+    @property
+    def side_by_side(self) -> int:
+        """Trainings that make progress at the same time."""
+        return 1 if self.on_gpu else self.trainings_at_once
 
     @property
     def threads(self) -> int | None:
@@ -37,3 +44,14 @@ class Resources:
     def batch_rows(self) -> int:
         """Of every inference: a processor gains little from batches and would pay for the padding."""
         return 16 if self.evaluation_device.startswith("cuda") else 1
+
+
+def default_trainings(device: str) -> int:
+    """On a GPU one trains while the next gets ready."""
+    return 2 if _is_gpu(device) else 1
+
+
+def _is_gpu(device: str) -> bool:
+    from egorecovery.policy.device import pick_device
+
+    return pick_device(device).type == "cuda"

@@ -13,7 +13,7 @@ from egorecovery.experiments.events import Event, Stage, SuiteOutcome
 from egorecovery.experiments.filming import film_cells
 from egorecovery.experiments.folder import ExperimentFolder
 from egorecovery.experiments.plan import plan_suite
-from egorecovery.experiments.resources import Resources
+from egorecovery.experiments.resources import Resources, default_trainings
 from egorecovery.experiments.scheduler import Scheduler
 from egorecovery.experiments.suites import Suite
 from egorecovery.training import RECIPES
@@ -34,7 +34,7 @@ def run_suite(
     executor: Executor = "local",
     workers: int = 0,
     device: str = "auto",
-    trainings_at_once: int = 1,
+    trainings_at_once: int = 0,
     schedule: dict[str, int] | None = None,
     diagnostics: bool = False,
     films: int = 0,
@@ -46,8 +46,8 @@ def run_suite(
     its end is saved and stopped. `workers` 0 means all cores. With `diagnostics`, trained policies are diagnosed at the
     end, time permitting; then `films` rollouts per regime are filmed of every task and row.
     """
-    if trainings_at_once < 1:
-        raise RecipeError(f"trainings_at_once must be at least 1, got {trainings_at_once}")
+    if trainings_at_once < 0:
+        raise RecipeError(f"trainings_at_once must not be negative, got {trainings_at_once}")
     if films < 0:
         raise RecipeError(f"films must be at least 0, got {films}")
     plan = plan_suite(
@@ -66,7 +66,7 @@ def run_suite(
         executor=executor,
         workers=workers or cores(),
         device=device,
-        trainings_at_once=trainings_at_once,
+        trainings_at_once=trainings_at_once or default_trainings(device),
         schedule=schedule or {},
     )
     with folder.lock():

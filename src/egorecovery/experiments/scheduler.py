@@ -143,6 +143,7 @@ class Scheduler:
             run=self.folder.training(training.id),
             device=self.resources.device,
             schedule=self.resources.schedule,
+            turn_file=self.folder.root / "turn.lock" if self.resources.on_gpu else None,
         )
         if not self.resources.training_apart:
             self._train_here(training, job)
@@ -310,4 +311,4 @@ class Scheduler:
         training_s, evaluation_s = (sum(part or 0.0 for part in parts) for parts in (trainings, evaluations))
         if not self.resources.training_apart:
             return training_s + evaluation_s
-        return max(training_s / self.resources.trainings_at_once, evaluation_s)
+        return max(training_s / self.resources.side_by_side, evaluation_s)

@@ -1,4 +1,4 @@
-"""The trainings of an experiment: here, or each in a process of its own, so that several share a GPU.
+"""The trainings of an experiment: here, or each in a process of its own, so that one gets ready while another trains.
 
 `python -m egorecovery.experiments RUN` is such a process: it trains as `RUN/job.json` says, and saves and stops when
 the process that started it is gone.
@@ -43,18 +43,29 @@ class TrainingJob:
     run: Path
     device: str = "auto"
     schedule: dict[str, int] = field(default_factory=dict)  # changes to `training.loop.Schedule`
+    turn_file: Path | None = None  # shared by trainings that step one after another
 
     def write(self) -> None:
-        record = {"recipe": to_json(self.recipe), "store": str(self.store.absolute())}
+        record = {
+            "recipe": to_json(self.recipe),
+            "store": str(self.store.absolute()),
+            "device": self.device,
+            "schedule": self.schedule,
+            "turn_file": self.turn_file and str(self.turn_file.absolute()),
+        }
         self.run.mkdir(parents=True, exist_ok=True)
-        write_file(self.run / "job.json", seal({**record, "device": self.device, "schedule": self.schedule}))
+        write_file(self.run / "job.json", seal(record))
 
     @classmethod
     def read(cls, run: Path) -> "TrainingJob":
         record = read_sealed(run / "job.json")
-        recipe = from_json(Recipe, record["recipe"])
         return cls(
-            recipe=recipe, store=Path(record["store"]), run=run, device=record["device"], schedule=record["schedule"]
+            recipe=from_json(Recipe, record["recipe"]),
+            store=Path(record["store"]),
+            run=run,
+            device=record["device"],
+            schedule=record["schedule"],
+            turn_file=record["turn_file"] and Path(record["turn_file"]),
         )
 
 
@@ -83,9 +94,10 @@ def run_training(job: TrainingJob, watch: Callable[[int, int], None] = lambda st
             runtime,
             resume=True,
             schedule=Schedule(**job.schedule),
+            turn_file=job.turn_file,
             watch=lambda at: watch(at.step, at.steps),
         )
-        wall_s = time.monotonic() - started_s
+        wall_s = time.monotonic() - started_s - outcome.waited_s
         for checkpoint in (job.run / "checkpoints").glob("step_*"):  # they are large, and the last one is what counts
             if checkpoint != outcome.checkpoint:
                 shutil.rmtree(checkpoint)

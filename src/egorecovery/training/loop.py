@@ -29,6 +29,7 @@ from egorecovery.training.runtime import Runtime, seed_initialisation
 from egorecovery.training.scoring import HeldOut, Scores, score, thinned
 from egorecovery.training.step import TrainingStep
 from egorecovery.training.stopping import Stopped, signals_noted
+from egorecovery.training.turns import turn
 from egorecovery.training.weights import Weights
 
 EVERYTHING = 10**9  # episodes
@@ -63,6 +64,7 @@ class Progress:
 class Outcome:
     checkpoint: Path
     scores: dict[str, float]
+    waited_s: float = 0.0  # for its turn
 
 
 def train(
@@ -75,12 +77,14 @@ def train(
     schedule: Schedule | None = None,
     stream: bool = False,
     probe: EpisodeStore | None = None,
+    turn_file: Path | None = None,
     watch: Callable[[Progress], None] = lambda progress: None,
     decoding: Callable[[int, int], None] = lambda done, total: None,
 ) -> Outcome:
     """Trains to the recipe's last step. Files appear in `run`: recipe.json, log.jsonl, checkpoints/.
 
-    A `probe` is another store, all of whose episodes of the task are scored beside the held-out ones.
+    A `probe` is another store, all of whose episodes of the task are scored beside the held-out ones. Trainings that
+    are given the same `turn_file` get ready side by side and step one after another.
     """
     schedule = schedule or Schedule()
     if recipe.batch.robot % runtime.ranks or recipe.batch.human % runtime.ranks:
@@ -115,7 +119,8 @@ def train(
             scored |= _to_score("probe/", probe, everything, statistics, frames, recipe, runtime)
     job = _Run(recipe, run, runtime, schedule, frames, statistics, data, weights, step, scored, watch)
     try:
-        return job.go(found)
+        with turn(turn_file) as waited_s:
+            return replace(job.go(found), waited_s=waited_s)
     finally:
         pictures.close()
 
