@@ -12,7 +12,7 @@ setup: .venv/.installed
 	@touch $@
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: .venv/.installed
 	$(BIN)/ruff format --check .
