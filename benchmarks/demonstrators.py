@@ -38,6 +38,7 @@ class Options:
     """What is measured."""
 
     tasks: tuple[str, ...] = TASKS
+    sources: tuple[Source, ...] = tuple(Source)
     draws: int = 100
     """Starts per task and source."""
     baselines: int = 20
@@ -124,7 +125,7 @@ def main(options: Options) -> None:
         Draw(task, what, number, options.seed)
         for task in options.tasks
         for what, count in [
-            *((str(s), options.draws) for s in Source),
+            *((str(s), options.draws) for s in options.sources),
             (NOTHING, options.baselines),
             (REPLAY, options.baselines),
         ]
