@@ -18,7 +18,7 @@ from torch.nn import functional as F  # noqa: E402, N812 - its usual name
 
 from egorecovery.errors import RecipeError  # noqa: E402
 from egorecovery.policy import kernels  # noqa: E402
-from egorecovery.policy.kernels.dispatch import INTERPRETED, runs_fused, triton  # noqa: E402
+from egorecovery.policy.kernels.dispatch import INTERPRETED, runs_fused, runs_fused_network, triton  # noqa: E402
 from egorecovery.policy.kernels.layer_norm import totals  # noqa: E402
 
 layer_norm_kernel = sys.modules[totals.__module__]  # the package's own `layer_norm` is the function
@@ -31,6 +31,12 @@ needs_kernels = [
 ]
 needs_cuda = [pytest.mark.gpu, pytest.mark.skipif(not CUDA, reason="needs CUDA")]
 plain_only = pytest.mark.skipif(INTERPRETED, reason="the CPU runs kernels under TRITON_INTERPRET")
+
+
+@pytest.fixture(autouse=True)
+def float32_too(monkeypatch):
+    """Here also the kernels that are not used in float32 are put to the test."""
+    monkeypatch.setattr(kernels.fused, "networks_in_float32", True)
 
 
 @dataclass
@@ -364,6 +370,15 @@ def test_augmenting_kernel_equals_plain_path(view, cells):
     assert found.shape == wanted.shape
     assert (found if view else found[0]).is_contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
+def test_a_network_in_float32_takes_the_plain_path_unless_told_otherwise(marked, dtype, monkeypatch):
+    stream = torch.randn(2, 3, 16, device=DEVICE, dtype=dtype)
+    assert runs_fused_network(stream)
+    monkeypatch.setattr(kernels.fused, "networks_in_float32", False)
+    assert runs_fused_network(stream) == (dtype != torch.float32)
 
 
 def test_plain_kernels_switches_back_on_leaving():

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import scaled_dot_product_attention
 
-from egorecovery.policy.kernels.dispatch import jit, power_of_two_from, runs_fused, tl
+from egorecovery.policy.kernels.dispatch import jit, power_of_two_from, runs_fused_network, tl
 
 LONGEST = 128  # tokens; beyond it a probability tile no longer fits in registers
 HEAD_WIDTHS = (16, 32, 64)
@@ -71,7 +71,7 @@ def plain_attention(
 
 def _fits(query_BMD: Tensor, key_BND: Tensor, heads: int) -> bool:
     return (
-        runs_fused(query_BMD, key_BND)
+        runs_fused_network(query_BMD, key_BND)
         and query_BMD.dtype == key_BND.dtype
         and max(query_BMD.shape[1], key_BND.shape[1]) <= LONGEST
         and query_BMD.shape[-1] in [heads * width for width in HEAD_WIDTHS]

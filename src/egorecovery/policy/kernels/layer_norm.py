@@ -13,7 +13,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import layer_norm as torch_layer_norm
 
-from egorecovery.policy.kernels.dispatch import ceil_div, is_power_of_two, jit, power_of_two_from, runs_fused, tl
+from egorecovery.policy.kernels.dispatch import (
+    ceil_div,
+    is_power_of_two,
+    jit,
+    power_of_two_from,
+    runs_fused_network,
+    tl,
+)
 
 EPSILON = 1e-5
 WIDEST = 1024
@@ -78,7 +85,11 @@ def plain_add_layer_norm(
 
 def _fits(stream: Tensor, branch: Tensor | None, keep_B: Tensor | None, weight_D: Tensor, bias_D: Tensor) -> bool:
     width = stream.shape[-1]
-    return runs_fused(stream, branch, keep_B, weight_D, bias_D) and is_power_of_two(width) and 16 <= width <= WIDEST
+    return (
+        runs_fused_network(stream, branch, keep_B, weight_D, bias_D)
+        and is_power_of_two(width)
+        and 16 <= width <= WIDEST
+    )
 
 
 class _AddLayerNorm(torch.autograd.Function):
