@@ -20,12 +20,12 @@ from egorecovery.randomness import generator_for
 from egorecovery.recovery import AnnotationJournal
 from egorecovery.training import RECIPES
 from egorecovery.training.pools import select
+from egorecovery.workcell.scene import OBJECT_M
 from egorecovery.workcell.staging import draw_across_family
 from egorecovery.workcell.starts import Start
 from egorecovery.workcell.tasks import scene_named
 
 EVALUATION_STARTS = 400  # drawn across the family, as evaluation draws them
-OBJECT_M = "object_m"  # in `provenance.details`: the manipulated object, one x y z per frame, in the workspace frame
 _EVERYTHING = 10**9  # held out of a recipe: every labelled episode of its task
 
 Labelled = Sequence[tuple[Source, EpisodeId, FrameLabels]]

@@ -27,6 +27,7 @@ from egorecovery.workcell.appearance import PLAIN
 from egorecovery.workcell.cost import Clock, clock
 from egorecovery.workcell.demonstration import Attempt, Demonstrator, RobotDemonstrator
 from egorecovery.workcell.person_demonstration import PersonDemonstrator
+from egorecovery.workcell.scene import OBJECT_M
 from egorecovery.workcell.staging import draw_start
 from egorecovery.workcell.starts import Start
 from egorecovery.workcell.tasks import scene_named
@@ -168,7 +169,7 @@ def _recording(job: Job, start: Start, attempt: Attempt, cost: Clock) -> Recordi
     assert attempt.motion is not None
     details = {"start": start.record(), "true_boundary_s": attempt.correction_done_s}
     if attempt.sought_m is not None:
-        details["object_m"] = attempt.sought_m.round(4).tolist()
+        details[OBJECT_M] = attempt.sought_m.round(4).tolist()
     return Recording(
         id=job.name,
         task=scene_named(job.order.task).task,

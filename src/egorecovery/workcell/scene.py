@@ -11,6 +11,8 @@ from egorecovery.workcell.maneuver import Script, World
 from egorecovery.workcell.physics import MjData, MjModel, MjSpec
 from egorecovery.workcell.starts import Start
 
+OBJECT_M = "object_m"  # in `provenance.details`: the middle of what is sought, one x y z per frame, workspace frame
+
 
 @runtime_checkable
 class Stage(Protocol):
