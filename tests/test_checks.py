@@ -55,7 +55,7 @@ SPOILED = {
     "head: picture frozen for 0.44 s at t=0.44 s while an effector moved": filmed(
         replace(CAMERA, frames=CAMERA.frames.select([*range(11), *[10] * 11, *range(22, 40)]))
     ),
-    "hands: both tracked in 80%": make_episode(
+    "hands: both tracked in 80.0%": make_episode(
         source=Source.HUMAN_RECOVERY, reliable=spoiled(GOOD.reliable, (slice(0, 40, 5), 1), False)
     ),
 }

@@ -29,7 +29,7 @@ def contents(root):
 
 def made(root, episodes=3, workers=1, source=Source.ROBOT_RECOVERY, **changes):
     store = EpisodeStore.create(root)
-    collect(Order(**{**ORDER, "source": source, "episodes": episodes, **changes}), store, workers)
+    collect([Order(**{**ORDER, "source": source, "episodes": episodes, **changes})], store, workers)
     return store
 
 
@@ -44,8 +44,22 @@ def test_one_worker_and_two_give_the_same_bytes(tmp_path, source):
 def test_a_local_ray_cluster_gives_the_same_bytes(tmp_path):
     order = Order(**ORDER, source=Source.ROBOT_RECOVERY, episodes=2)
     for executor in ("local", "ray"):
-        collect(order, EpisodeStore.create(tmp_path / executor), workers=2, executor=executor)
+        collect([order], EpisodeStore.create(tmp_path / executor), workers=2, executor=executor)
     assert contents(tmp_path / "local") == contents(tmp_path / "ray")
+
+
+def test_several_orders_at_once_give_what_they_give_one_after_another(tmp_path):
+    orders = [Order(**ORDER, source=source, episodes=2) for source in (Source.ROBOT_SUCCESS, Source.HUMAN_RECOVERY)]
+    together, apart = EpisodeStore.create(tmp_path / "together"), EpisodeStore.create(tmp_path / "apart")
+    told = []
+    collect(orders, together, workers=2, on_progress=lambda order, done, total: told.append((order.source, done)))
+    for order in orders:
+        collect([order], apart)
+    assert contents(together.root) == contents(apart.root)
+    assert told == [
+        *((order.source, 0) for order in orders),
+        *((order.source, done) for order in orders for done in (1, 2)),
+    ]
 
 
 def test_another_seed_gives_other_episodes_and_more_episodes_begin_with_the_same(tmp_path):

@@ -417,9 +417,6 @@ def test_the_page_is_whole_and_asks_no_other_host(two_methods):
     (cell / "films").mkdir()
     (cell / "films" / "recovery_0.mp4").write_bytes(b"film")
     (cell / "films" / "recovery_1.mp4").write_bytes(bytes(3_000_001))
-    (two_methods / "diagnostics").mkdir()
-    (two_methods / "diagnostics" / "ks.png").write_bytes(b"picture")
-    (two_methods / "diagnostics" / "ks.json").write_text('{"ks": "</pre>"}')
     _, html, _ = report_of(two_methods)
     tags = parsed(html)
     assert not re.search(r"(https?:)?//[a-z0-9]", re.sub(r"data:[^\"]*", "", html), re.IGNORECASE)
@@ -427,7 +424,6 @@ def test_the_page_is_whole_and_asks_no_other_host(two_methods):
     assert set(outside) == {f"cells/{cell.name}/films/recovery_1.mp4", "report.json", "report.md"}
     assert {one[1:] for one in tags.addresses if one.startswith("#")} <= set(tags.ids)
     assert "data:video/mp4;base64,ZmlsbQ==" in html
-    assert "data:image/png;base64," in html
     assert "imitation loss, robot" in html
 
 

@@ -187,7 +187,7 @@ def make_simulated_store(root: Path) -> EpisodeStore:
     for source, budget in SIMULATED_BUDGET.items():
         count = budget + SIMULATED_HELD_OUT
         order = Order(task=SIMULATED_TASK, source=Source(source), episodes=count, image_size=48, plain_room=True)
-        collect(order, store)
+        collect([order], store)
     label_store(store)
     return store
 

@@ -14,6 +14,7 @@ Executor = Literal["local", "ray"]
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+GIVE_WAY = 5  # niceness of workers
 AHEAD = 4  # jobs under way per worker: enough to keep it busy, few enough to keep results from piling up
 
 
@@ -24,6 +25,12 @@ class WorkerLost(EgoRecoveryError):
 def cores() -> int:
     """Cores this process may use, which in a container are fewer than the machine's."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def give_way() -> None:
+    """Workers fill every core; the process that feeds them, and trainings beside them, must not wait for one."""
+    if hasattr(os, "nice"):
+        os.nice(GIVE_WAY)
 
 
 def run_jobs(
@@ -40,7 +47,7 @@ def run_jobs(
 
 def _in_processes(do: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Iterator[Result]:
     spawn = multiprocessing.get_context("spawn")  # GL contexts and locks do not survive a fork
-    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=spawn) as pool:
+    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=spawn, initializer=give_way) as pool:
         waiting = iter(jobs)
         running: list[Future[Result]] = [pool.submit(do, job) for job in islice(waiting, AHEAD * workers)]
         try:

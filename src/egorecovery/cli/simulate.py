@@ -49,12 +49,12 @@ class Simulate:
         started_s = time.monotonic()
         with progress_bar(f"{self.task} {self.source}") as advance:
 
-            def progress(done: int, total: int) -> None:
+            def progress(_: Order, done: int, total: int) -> None:
                 nonlocal there
                 there = done if there is None else there
                 advance(done, total)
 
-            discarded = collect(order, store, self.workers or cores(), self.executor, progress)
+            discarded = collect([order], store, self.workers or cores(), self.executor, progress)
         made = self.episodes - (there or 0)
         minutes = (time.monotonic() - started_s) / 60
         console.print(

@@ -128,7 +128,7 @@ def known_motion(episode: Episode, limits: AcceptanceLimits) -> Iterator[str]:
             yield f"log: no robot state for {unknown_s:.2f} s (limit {limits.max_gap_s} s)"
         return
     if both.mean() < limits.min_tracked:
-        yield f"hands: both tracked in {both.mean():.0%} of frames, at least {limits.min_tracked:.0%} wanted"
+        yield f"hands: both tracked in {both.mean():.1%} of frames, at least {limits.min_tracked:.0%} wanted"
     lost_s = _longest_run(~both) / RATE_HZ
     if lost_s > limits.max_untracked_s:
         yield f"hands: tracking lost for {lost_s:.2f} s in a row (limit {limits.max_untracked_s} s)"

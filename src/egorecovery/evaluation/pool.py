@@ -11,6 +11,7 @@ from typing import Any
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.inquiry import Answer, Inquiry, Question, Refused
 from egorecovery.evaluation.rollout import Ending, RolloutJob, attempt
+from egorecovery.executors import give_way
 
 TRIES = 2  # at one rollout, when its worker dies or breaks: once more, then it is an error on record
 
@@ -128,6 +129,7 @@ def _started() -> _Worker:
 def _serve(connection: Connection) -> None:
     """The life of a worker: jobs in, questions out, answers in, endings out; ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    give_way()
 
     def ask(question: Question) -> Any:
         connection.send(question)

@@ -53,8 +53,10 @@ def provide(
             f"{root} holds {len(strangers)} episodes that this experiment did not order, such as {strangers[0]}: "
             "budgets would be drawn from them too; use another --out"
         )
-    for order in wanted:
-        what = f"{order.task} {order.source}"
-        collect(order, store, workers, executor, lambda done, total, what=what: on_progress(what, done, total))
+
+    def progress(order: Order, done: int, total: int) -> None:
+        on_progress(f"{order.task} {order.source}", done, total)
+
+    collect(wanted, store, workers, executor, progress)
     label_store(store, recipe.intent, workers)
     return store

@@ -15,7 +15,6 @@ from egorecovery.experiments.report_arms import Arm, Sources, arm_order, task_or
 
 SCHEMA = 1
 FILMS = (".mp4", ".gif")
-PICTURES = (".png",)
 
 
 class ReportError(EgoRecoveryError):
@@ -84,10 +83,6 @@ class Suite:
     @cached_property
     def seeds(self) -> list[int]:
         return sorted({cell.seed for cell in self.cells})
-
-    @property
-    def diagnostics(self) -> list[Path]:
-        return _files(self.root / "diagnostics", (*PICTURES, ".json"))
 
     def of(self, arm: Arm, task: str | None = None) -> list[Cell]:
         return [cell for cell in self.cells if cell.arm == arm and task in (None, cell.task)]

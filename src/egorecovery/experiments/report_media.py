@@ -10,28 +10,8 @@ from egorecovery.experiments.report_cells import Cell, Suite
 
 EMBEDDED_FILM = 3_000_000  # bytes; larger ones are linked
 EMBEDDED_FILMS = 40_000_000  # all together
-SHOWN_JSON = 6_000  # characters of a diagnostic's numbers
 FILMED = re.compile(r"(initial|recovery)_(\d+)_(?:(\w+)_)?(success|failure|error)")  # see `filming.film_name`
 MIME = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png"}
-
-
-def diagnostics(suite: Suite) -> str:
-    parts = []
-    for path in suite.diagnostics:
-        name = escape(path.stem.replace("_", " "))
-        if path.suffix.lower() == ".png":
-            parts.append(
-                f'<figure class="wide"><img alt="{name}" src="{_inline(path)}"><figcaption>{name}</figcaption></figure>'
-            )
-        else:
-            text = path.read_text(errors="replace")
-            shown = (
-                text
-                if len(text) <= SHOWN_JSON
-                else f"{text[:SHOWN_JSON]}\n... ({len(text):,} characters in {path.name})"
-            )
-            parts.append(f"<details><summary>{name}, numbers</summary><pre>{escape(shown)}</pre></details>")
-    return "".join(parts)
 
 
 def films(suite: Suite) -> str:

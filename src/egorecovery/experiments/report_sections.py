@@ -22,7 +22,7 @@ from egorecovery.experiments.report_figures import (
     training_curves,
 )
 from egorecovery.experiments.report_findings import CEILING, Finding, elsewhere
-from egorecovery.experiments.report_media import diagnostics, films
+from egorecovery.experiments.report_media import films
 from egorecovery.experiments.report_numbers import BUDGET_SUITES, Numbers
 from egorecovery.experiments.report_paper import ROLLOUTS
 from egorecovery.experiments.report_provenance import data_hashes, distinct, recipe_name
@@ -50,7 +50,7 @@ def sections(numbers: Numbers, found: Sequence[Finding]) -> list[Section]:
         ("modes", "By kind of failure", _modes(numbers)),
         ("seeds", "Several trainings", _seeds(numbers)),
         ("training", "Training", _training(numbers)),
-        ("diagnostics", "Diagnostics", section(diagnoses(numbers.suite.root)) + diagnostics(numbers.suite)),
+        ("diagnostics", "Diagnostics", section(diagnoses(numbers.suite.root))),
         ("films", "Films", films(numbers.suite)),
         ("how", "How it was run", _how(numbers.suite)),
     ]

@@ -23,6 +23,11 @@ class Resources:
         return "cpu" if self.executor == "ray" and self.device == "auto" else str(pick_device(self.device))
 
     @property
+    def rollout_workers(self) -> int:
+        """Those that wait for a policy on a GPU leave their cores to others."""
+        return self.workers + self.workers // 2 if self.evaluation_device.startswith("cuda") else self.workers
+
+    @property
     def on_gpu(self) -> bool:
         return _is_gpu(self.device)
 

@@ -84,7 +84,7 @@ class Scheduler:
             if self.trained:
                 if not self._has_time(self.timing.evaluation_s(self.trained[0])):
                     raise OutOfTime
-                self.pool = self.pool or stack.enter_context(RolloutPool(self.resources.workers))
+                self.pool = self.pool or stack.enter_context(RolloutPool(self.resources.rollout_workers))
                 self._evaluate(self.trained.pop(0))
             elif self.running:
                 self._watch_trainings()

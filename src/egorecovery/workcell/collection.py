@@ -1,6 +1,6 @@
 """Collecting a data set in the workcell: the same episodes whoever makes them, however often the run is broken off."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -89,27 +89,35 @@ class Made:
 
 
 def collect(
-    order: Order,
+    orders: Sequence[Order],
     store: EpisodeStore,
     workers: int = 1,
     executor: Executor = "local",
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: Callable[[Order, int, int], None] = lambda order, done, total: None,
 ) -> int:
-    """Adds what is missing of an order, in order; returns how many attempts were discarded on the way."""
+    """Adds what is missing of each order, in order; returns how many attempts were discarded on the way.
+
+    Several orders at once share their workers, which take seconds to start.
+    """
     journal = AnnotationJournal(store.annotations_path)
     discarded = 0
     with store.writing() as writer:
         annotated = journal.latest().keys()
-        jobs = [Job(order, index, store.root.absolute()) for index in range(order.episodes)]
-        missing = [
-            job for job in jobs if job.name not in store or (order.source.is_recovery and job.name not in annotated)
-        ]
-        there = len(jobs) - len(missing)
-        on_progress(there, len(jobs))
-        for done, made in enumerate(run_jobs(make, missing, workers, executor), start=there + 1):
+        missing: list[Job] = []
+        done: dict[Order, int] = {}
+        for order in orders:
+            jobs = [Job(order, index, store.root.absolute()) for index in range(order.episodes)]
+            lacking = [
+                job for job in jobs if job.name not in store or (order.source.is_recovery and job.name not in annotated)
+            ]
+            missing += lacking
+            done[order] = len(jobs) - len(lacking)
+            on_progress(order, done[order], order.episodes)
+        for job, made in zip(missing, run_jobs(make, missing, workers, executor), strict=True):
             _commit(writer, journal, made)
             discarded += len(made.discarded)
-            on_progress(done, len(jobs))
+            done[job.order] += 1
+            on_progress(job.order, done[job.order], job.order.episodes)
     return discarded
 
 

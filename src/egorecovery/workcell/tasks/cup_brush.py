@@ -50,6 +50,7 @@ OFFSETS_M = {"beside": (0.036, 0.06), "on_rim": (0.013, 0.022), "retreated": (0.
 # Which way: not where the right hand is, its fingers below the rim and its camera above.
 WAYS_RAD = {"beside": (0.1, 1.7), "on_rim": (-np.pi, np.pi), "retreated": (-0.9, 2.7)}
 HEIGHTS_M = {"beside": (-0.035, -0.01), "on_rim": (0.0, 0.0), "retreated": (0.008, 0.024)}  # of the tip above the rim
+LEANS_RAD = (0.15, 0.4)  # either way, in the grip: an ordinary grasp holds the brush straight
 TILTS_RAD = {"beside": 0.12, "on_rim": 0.15, "retreated": 0.15}
 
 
@@ -73,7 +74,7 @@ class CupBrush:
             "height": float(rng.uniform(*HEIGHTS_M[mode])),
             "tilt_x": float(TILTS_RAD[mode] * rng.uniform(-1, 1)),  # of the brush, about axes of the workspace
             "tilt_y": float(TILTS_RAD[mode] * rng.uniform(-1, 1)),
-            "lean": float(rng.uniform(-0.15, 0.15)),  # of the brush in the hand
+            "lean": float(rng.choice([-1, 1]) * rng.uniform(*LEANS_RAD)),  # of the brush in the hand
             "grip": float(script.GRIP_M + rng.uniform(-0.004, 0.004)),
         }
         return Start(task=self.task.name, kind="recovery", mode=mode, parameters=parameters)

@@ -41,9 +41,11 @@ from egorecovery.workcell.tasks.round_disk_script import (
     succeed,
 )
 
-BOARD_REGION_M = ((0.02, 0.1), (-0.06, 0.06))  # x and y of the groove's centre
+Region = tuple[tuple[float, float], tuple[float, float]]
+BOARD_REGION_M: Region = ((0.04, 0.09), (-0.04, 0.04))  # x and y of the groove's centre
 # Of a disk on the table: no hand, at home or above the board, hides it from the head, and the parked left one is clear.
 DISK_REGION_M = ((-0.09, 0.05), (-0.095, 0.03))
+NOMINAL_REGION_M = ((-0.09, -0.04), (-0.095, -0.04))  # its corner where the disk waits; a fallen one lies anywhere
 # How far an attempt misses: from where the disk no longer slips in, held or let go of, to where it leaves the rim.
 MISSED_M = {"held": (2 * CLEARANCE_M, 0.022), "released": (0.01, 0.022)}
 APART_M = (0.108, 0.17)  # between the centres of disk and groove: off the board, whichever way that is turned
@@ -65,12 +67,12 @@ class RoundDisk:
 
     def draw_initial(self, rng: Generator) -> Start:
         board_m = _draw(rng, BOARD_REGION_M)
-        return self._start("initial", "nominal", board_m, _beside(board_m, rng), rng)
+        return self._start("initial", "nominal", board_m, _beside(board_m, NOMINAL_REGION_M, rng), rng)
 
     def draw_failure(self, rng: Generator, mode: str) -> Start:
         board_m = _draw(rng, BOARD_REGION_M)
         if mode == "fallen":
-            return self._start("recovery", mode, board_m, _beside(board_m, rng), rng)
+            return self._start("recovery", mode, board_m, _beside(board_m, DISK_REGION_M, rng), rng)
         return self._start("recovery", mode, board_m, (rng.uniform(*MISSED_M[mode]), _any_way(rng)), rng)
 
     def _start(self, kind, mode: str, board_m: ndarray, disk: tuple[float, float], rng: Generator) -> Start:
@@ -153,12 +155,12 @@ class RoundDisk:
         return recover(world, rng)
 
 
-def _beside(board_m: Float[ndarray, "2"], rng: Generator) -> tuple[float, float]:
+def _beside(board_m: Float[ndarray, "2"], region_m: Region, rng: Generator) -> tuple[float, float]:
     """How far from the groove and which way a disk lies flat on the table, within view and reach."""
     while True:
         away_m, way_rad = rng.uniform(*APART_M), _any_way(rng)
         disk_m = board_m + away_m * np.array([np.cos(way_rad), np.sin(way_rad)])
-        if all(low < value < high for value, (low, high) in zip(disk_m, DISK_REGION_M, strict=True)):
+        if all(low < value < high for value, (low, high) in zip(disk_m, region_m, strict=True)):
             return away_m, way_rad
 
 
