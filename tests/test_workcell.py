@@ -148,6 +148,25 @@ def test_robot_recovery_is_compact_and_human_recovery_broad():
     assert far_from_centres(robot) < 0.25 * far_from_centres(human)
 
 
+def test_the_few_staged_failures_lie_all_around_the_target():
+    staged = configurations(scene_named("cube_stack"), StagingProtocol())
+    fallen = [start.parameters for start in staged if start.mode == "fallen"]
+    ways = sorted(np.arctan2(at["yellow_y"] - at["green_y"], at["yellow_x"] - at["green_x"]) for at in fallen)
+    gaps = np.diff([*ways, ways[0] + 2 * np.pi])
+    assert gaps.max() < np.radians(100)
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_staged_failures_take_the_modes_in_turn_and_are_the_same_every_time(count):
+    scene = scene_named("round_disk")
+    protocol = StagingProtocol(configurations=count)
+    staged = configurations(scene, protocol)
+    modes = list(scene.modes)
+    assert [start.mode for start in staged] == [modes[number % len(modes)] for number in range(count)]
+    configurations.cache_clear()
+    assert configurations(scene, protocol) == staged
+
+
 def test_modes_are_drawn_as_often_as_the_task_says():
     scene = scene_named("cube_stack")
     modes = [draw_across_family(scene, np.random.default_rng(seed)).mode for seed in range(400)]

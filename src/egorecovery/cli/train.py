@@ -53,6 +53,8 @@ class Train:
     """Read pictures from the store at every step, even if all would fit on the device."""
     probe: Path | None = None
     """Another store whose episodes are scored during training, beside the held-out ones."""
+    turn_file: Path | None = None
+    """Trainings on one GPU that are given the same file get ready side by side, and step one after another."""
     log_every: int = 50
     score_every: int = 500
     save_every: int = 2000
@@ -85,6 +87,7 @@ class Train:
                     schedule=schedule,
                     stream=self.stream,
                     probe=EpisodeStore(self.probe) if self.probe else None,
+                    turn_file=self.turn_file,
                     watch=progress.step,
                     decoding=progress.decoding,
                 )

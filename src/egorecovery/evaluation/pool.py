@@ -2,6 +2,7 @@
 
 import multiprocessing
 import signal
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from egorecovery.evaluation.inquiry import Answer, Inquiry, Question, Refused
 from egorecovery.evaluation.rollout import Ending, RolloutJob, attempt
 from egorecovery.executors import give_way
 
+GATHER_S = 0.004  # how long a question waits for others to share a batch with, at most
 TRIES = 2  # at one rollout, when its worker dies or breaks: once more, then it is an error on record
 
 
@@ -59,9 +61,7 @@ class RolloutPool:
                 if not busy:
                     return
                 asking: list[tuple[_Worker, Question]] = []
-                for connection in wait(list(busy)):
-                    worker = busy[connection]  # pyright: ignore[reportArgumentType] - wait returns what it was given
-                    said = _heard(worker)
+                for worker, said in _gathered(busy, enough=min(inquiry.batch_rows, (len(busy) + 1) // 2)):
                     if isinstance(said, Question):
                         asking.append((worker, said))
                         continue
@@ -73,7 +73,6 @@ class RolloutPool:
                         todo.appendleft(number)
                     else:
                         yield number, said
-                # Greedy: while the policy thinks, other questions gather, and the next batch is fuller.
                 answers = inquiry.ask([question for _, question in asking])
                 for (worker, _), answer in zip(asking, answers, strict=True):
                     _tell(worker, answer)
@@ -140,6 +139,22 @@ def _serve(connection: Connection) -> None:
             connection.send(attempt(connection.recv(), ask))
     except (EOFError, OSError):
         return
+
+
+def _gathered(busy: dict[Connection, _Worker], enough: int) -> list[tuple[_Worker, Question | Ending | None]]:
+    """What workers say. Having heard one it waits for some more: a batch takes a policy hardly longer than one row."""
+    heard: list[tuple[_Worker, Question | Ending | None]] = []
+    give_up_s: float | None = None
+    while len(heard) < enough:
+        silent = [connection for connection, worker in busy.items() if all(worker is not other for other, _ in heard)]
+        ready = wait(silent, None if give_up_s is None else max(0.0, give_up_s - time.monotonic()))
+        if not ready:
+            break
+        for connection in ready:
+            worker = busy[connection]  # pyright: ignore[reportArgumentType] - wait returns what it was given
+            heard.append((worker, _heard(worker)))
+        give_up_s = give_up_s or time.monotonic() + GATHER_S
+    return heard
 
 
 def _heard(worker: _Worker) -> Question | Ending | None:

@@ -29,8 +29,8 @@ ARM = Side.RIGHT
 
 ABOVE_M = 0.09  # tool height from which the hand comes down on a cube
 GREEN_REGION_M = ((0.02, 0.07), (-0.09, -0.03))  # x and y of the green cube
-# Where the yellow cube waits to be stacked; in view beside the parked hands. Failures leave it anywhere around the green
-# one, mostly where ordinary execution never looks for it: success data alone must not teach recovery (docs/log.md).
+# Where the yellow cube waits to be stacked, in view beside the parked hands. Failures leave it anywhere around the
+# green one, mostly where ordinary execution never looks: success data alone must not teach recovery (docs/log.md).
 YELLOW_REGION_M = ((-0.05, 0.0), (-0.01, 0.05))
 REACHABLE_M = ((-0.16, 0.2), (-0.28, 0.16))  # a cube outside has left the workspace
 OPEN_01 = 0.75  # wide enough for a cube, narrow enough to pass the other one

@@ -22,7 +22,6 @@ from egorecovery.workcell.scene import Stage
 from egorecovery.workcell.starts import Start
 from egorecovery.workcell.tasks.round_disk_objects import (
     BOARD,
-    CLEARANCE_M,
     DISK,
     HANDLE_WIDTH_M,
     PLATE_M,
@@ -42,12 +41,12 @@ from egorecovery.workcell.tasks.round_disk_script import (
 )
 
 Region = tuple[tuple[float, float], tuple[float, float]]
-BOARD_REGION_M: Region = ((0.04, 0.09), (-0.04, 0.04))  # x and y of the groove's centre
+BOARD_REGION_M: Region = ((0.03, 0.095), (-0.05, 0.05))  # x and y of the groove's centre
 # Of a disk on the table: no hand, at home or above the board, hides it from the head, and the parked left one is clear.
 DISK_REGION_M = ((-0.09, 0.05), (-0.095, 0.03))
 NOMINAL_REGION_M = ((-0.09, -0.04), (-0.095, -0.04))  # its corner where the disk waits; a fallen one lies anywhere
 # How far an attempt misses: from where the disk no longer slips in, held or let go of, to where it leaves the rim.
-MISSED_M = {"held": (2 * CLEARANCE_M, 0.022), "released": (0.01, 0.022)}
+MISSED_M = {"held": (0.013, 0.024), "released": (0.015, 0.024)}
 APART_M = (0.108, 0.17)  # between the centres of disk and groove: off the board, whichever way that is turned
 
 
