@@ -161,7 +161,7 @@ def bench(task: str) -> Recipe:
             blocks=8,
             decoder_layers=4,
         ),
-        optimisation=Optimisation(steps=4_000, learning_rate=3e-4, warmup_steps=100),
+        optimisation=Optimisation(steps=2_000, learning_rate=3e-4, warmup_steps=100),
         losses=SIMULATED_LOSSES,
         augmentation=SIMULATED,
     )
