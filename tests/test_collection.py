@@ -62,6 +62,14 @@ def test_several_orders_at_once_give_what_they_give_one_after_another(tmp_path):
     ]
 
 
+def test_orders_that_name_the_same_episodes_are_refused_before_anything_is_made(tmp_path):
+    orders = [Order(**ORDER, source=Source.ROBOT_SUCCESS, episodes=count) for count in (1, 2)]
+    store = EpisodeStore.create(tmp_path / "store")
+    with pytest.raises(RecipeError, match="the same episodes, such as cube_stack-robot_success-s0-0000"):
+        collect(orders, store)
+    assert not store.ids()
+
+
 def test_another_seed_gives_other_episodes_and_more_episodes_begin_with_the_same(tmp_path):
     few, more = made(tmp_path / "few", 1), made(tmp_path / "more", 2)
     other = made(tmp_path / "other", 1, seed=1)

@@ -22,8 +22,8 @@ class DemoPlan:
     """What the demo does; the defaults take some ten minutes on two cores."""
 
     task: str = "cup_brush"
-    robot_success: int = 16
-    robot_recovery: int = 40
+    robot_success: int = 32
+    robot_recovery: int = 24
     human_recovery: int = 60
     steps: int = 1400
     rollouts: int = 30  # per regime and policy

@@ -28,7 +28,7 @@ def cores() -> int:
 
 
 def give_way() -> None:
-    """Workers fill every core; the process that feeds them, and trainings beside them, must not wait for one."""
+    """Workers fill every core; the process that feeds them, and trainings beside them, must not wait for a core."""
     if hasattr(os, "nice"):
         os.nice(GIVE_WAY)
 

@@ -43,7 +43,7 @@ class Evaluate:
     clutter: bool = False
     """Distractors on the table."""
     workers: int = 0
-    """Processes to use; 0 for all cores."""
+    """Processes to use; 0 for all cores, and half as many again where they wait for a policy on a GPU."""
     executor: Literal["local", "ray"] = "local"
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
@@ -60,10 +60,9 @@ class Evaluate:
         import time
 
         from egorecovery.cli.console import console, progress_bar
-        from egorecovery.evaluation import ResultFile, evaluate
-        from egorecovery.executors import cores
+        from egorecovery.evaluation import ResultFile, default_workers, evaluate
 
-        factory, evaluation = self._plan()
+        factory, evaluation, device = self._plan()
         there: int | None = None
         started_s = time.monotonic()
         with progress_bar(f"{evaluation.subject.policy} {self.task}") as advance:
@@ -77,7 +76,7 @@ class Evaluate:
                 evaluation,
                 factory,
                 ResultFile(self.out),
-                workers=self.workers or cores(),
+                workers=self.workers or default_workers(device),
                 executor=self.executor,
                 on_progress=progress,
             )
@@ -93,7 +92,8 @@ class Evaluate:
             console.print(f"film: {path}", soft_wrap=True)
         return 0
 
-    def _plan(self) -> "tuple[SourceFactory, Evaluation]":
+    def _plan(self) -> "tuple[SourceFactory, Evaluation, str]":
+        """Who is asked, what is run, and where the policy computes."""
         from egorecovery.evaluation import REGIMES, Evaluation, Subject
         from egorecovery.evaluation.baselines import HoldStill
 
@@ -109,7 +109,7 @@ class Evaluate:
             regimes=REGIMES if self.regime == "both" else (self.regime,),
             batch_rows=self.batch or BATCH_ROWS[device],
         )
-        return factory, evaluation
+        return factory, evaluation, device
 
     def _trained(self) -> "tuple[SourceFactory, Subject, str]":
         """The policy of a checkpoint, who it is, and where it computes."""

@@ -2,7 +2,7 @@
 
 from egorecovery.evaluation.closed_loop import Evaluation, evaluate
 from egorecovery.evaluation.inquiry import Inquiry, PolicyCrashed, SourceFactory
-from egorecovery.evaluation.pool import RolloutPool
+from egorecovery.evaluation.pool import RolloutPool, default_workers
 from egorecovery.evaluation.protocol import (
     COMPARISON,
     REGIMES,
@@ -36,6 +36,7 @@ __all__ = [
     "Subject",
     "bench_protocol",
     "compare",
+    "default_workers",
     "evaluate",
     "load",
     "merge",

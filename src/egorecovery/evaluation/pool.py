@@ -12,7 +12,7 @@ from typing import Any
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.inquiry import Answer, Inquiry, Question, Refused
 from egorecovery.evaluation.rollout import Ending, RolloutJob, attempt
-from egorecovery.executors import give_way
+from egorecovery.executors import cores, give_way
 
 GATHER_S = 0.004  # how long a question waits for others to share a batch with, at most
 TRIES = 2  # at one rollout, when its worker dies or breaks: once more, then it is an error on record
@@ -27,11 +27,15 @@ class _Worker:
     number: int = -1  # of the job; -1 when idle
 
 
+def default_workers(device: str) -> int:
+    """All cores; half as many again where a policy on a GPU leaves workers waiting now and then."""
+    return cores() + cores() // 2 if device.startswith("cuda") else cores()
+
+
 class RolloutPool:
     """Worker processes that stay warm from one evaluation to the next.
 
-    With one worker everything happens in this process. A policy on a GPU leaves workers waiting now and then, so half
-    as many again as there are cores keep these busy.
+    With one worker everything happens in this process.
     """
 
     def __init__(self, workers: int) -> None:
@@ -153,7 +157,8 @@ def _gathered(busy: dict[Connection, _Worker], enough: int) -> list[tuple[_Worke
         for connection in ready:
             worker = busy[connection]  # pyright: ignore[reportArgumentType] - wait returns what it was given
             heard.append((worker, _heard(worker)))
-        give_up_s = give_up_s or time.monotonic() + GATHER_S
+        if give_up_s is None:
+            give_up_s = time.monotonic() + GATHER_S
     return heard
 
 

@@ -56,7 +56,7 @@ def evaluate_cell(
         evaluation,
         factory,
         folder.begin_rollouts(plan, subject),
-        workers=resources.workers,
+        workers=resources.rollout_workers,
         executor=resources.executor,
         pool=pool,
         on_progress=progress,

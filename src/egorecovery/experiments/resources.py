@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from egorecovery.evaluation import default_workers
 from egorecovery.executors import Executor, cores
 
 
@@ -10,7 +11,7 @@ class Resources:
     """None of it is meant to change results."""
 
     executor: Executor  # of data and rollouts
-    workers: int
+    workers: int  # for data and rollouts; 0 for as many as suit each
     device: str
     trainings_at_once: int  # processes; on a GPU all but one of them get ready and wait for their turn
     schedule: dict[str, int]  # of trainings: how often they log, score and save
@@ -23,9 +24,12 @@ class Resources:
         return "cpu" if self.executor == "ray" and self.device == "auto" else str(pick_device(self.device))
 
     @property
+    def data_workers(self) -> int:
+        return self.workers or cores()
+
+    @property
     def rollout_workers(self) -> int:
-        """Those that wait for a policy on a GPU leave their cores to others."""
-        return self.workers + self.workers // 2 if self.evaluation_device.startswith("cuda") else self.workers
+        return self.workers or default_workers(self.evaluation_device)
 
     @property
     def on_gpu(self) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation import COMPARISON, bench_protocol
-from egorecovery.executors import Executor, cores
+from egorecovery.executors import Executor
 from egorecovery.experiments.cell import ProtocolOf, RecipeOf
 from egorecovery.experiments.diagnosing import diagnose_cells
 from egorecovery.experiments.events import Event, Stage, SuiteOutcome
@@ -43,8 +43,9 @@ def run_suite(
     """Every chosen cell of a suite that is not done. A cell that fails is recorded, and the others go on.
 
     Where `budget_minutes` is given, no cell is started that would not be finished by then, and what is under way at
-    its end is saved and stopped. `workers` 0 means all cores. With `diagnostics`, trained policies are diagnosed at the
-    end, time permitting; then `films` rollouts per regime are filmed of every task and row.
+    its end is saved and stopped. `workers` 0 means all cores, and some more for rollouts that wait for a GPU. With
+    `diagnostics`, trained policies are diagnosed at the end, time permitting; then `films` rollouts per regime are
+    filmed of every task and row.
     """
     if trainings_at_once < 0:
         raise RecipeError(f"trainings_at_once must not be negative, got {trainings_at_once}")
@@ -64,7 +65,7 @@ def run_suite(
     deadline_s = None if budget_minutes is None else time.monotonic() + 60 * budget_minutes
     resources = Resources(
         executor=executor,
-        workers=workers or cores(),
+        workers=workers,
         device=device,
         trainings_at_once=trainings_at_once or default_trainings(device),
         schedule=schedule or {},

@@ -167,7 +167,7 @@ class Scheduler:
             self.folder.data(task),
             self.plan.orders[task],
             self.plan.recipes[task],
-            workers=self.resources.workers,
+            workers=self.resources.data_workers,
             executor=self.resources.executor,
             on_progress=progress,
         )

@@ -95,10 +95,13 @@ def collect(
     executor: Executor = "local",
     on_progress: Callable[[Order, int, int], None] = lambda order, done, total: None,
 ) -> int:
-    """Adds what is missing of each order, in order; returns how many attempts were discarded on the way.
+    """Adds what is missing, one order after the other; returns how many attempts were discarded on the way.
 
     Several orders at once share their workers, which take seconds to start.
     """
+    names = [Job(order, index, store.root).name for order in orders for index in range(order.episodes)]
+    if len(set(names)) < len(names):
+        raise RecipeError(f"{store.root}: two orders name the same episodes, such as {_repeated(names)}")
     journal = AnnotationJournal(store.annotations_path)
     discarded = 0
     with store.writing() as writer:
@@ -119,6 +122,11 @@ def collect(
             done[job.order] += 1
             on_progress(job.order, done[job.order], job.order.episodes)
     return discarded
+
+
+def _repeated(names: Sequence[EpisodeId]) -> EpisodeId:
+    seen: set[EpisodeId] = set()
+    return next(name for name in names if name in seen or seen.add(name))
 
 
 def _commit(writer: StoreWriter, journal: AnnotationJournal, made: Made) -> None:

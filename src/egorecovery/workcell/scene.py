@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from jaxtyping import Float
+from numpy import ndarray
 from numpy.random import Generator
 
 from egorecovery.episodes import Side, Task
@@ -63,6 +65,10 @@ class TaskScene(Protocol):
 
     def draw_failure(self, rng: Generator, mode: str) -> Start:
         """A start of the failure family, anywhere in it."""
+        ...
+
+    def gist(self, failure: Start) -> Float[ndarray, " G"]:
+        """The few numbers that tell a failure from others of its mode; near ones are alike."""
         ...
 
     def stage(self, stage: Stage, start: Start) -> None:

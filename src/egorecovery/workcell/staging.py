@@ -57,7 +57,7 @@ def draw_across_family(scene: TaskScene, rng: Generator) -> Start:
     return scene.draw_failure(rng, str(rng.choice(names, p=weights / weights.sum())))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=8)  # by scene: a demonstrator keeps its own
 def configurations(scene: TaskScene, protocol: StagingProtocol) -> tuple[Start, ...]:
     """The lab's staged failures, the same once and for all: of each mode in turn, few that stand for the whole.
 
@@ -73,14 +73,14 @@ def configurations(scene: TaskScene, protocol: StagingProtocol) -> tuple[Start, 
 
 
 def _typical(scene: TaskScene, mode: str, count: int, seed: int) -> list[Start]:
-    """Of many failures, those that together lie nearest to all others: each choice shortens the distances most."""
+    """Of many failures a few: each choice is the one that most shortens the way from all to the nearest chosen."""
     drawn = [
         scene.draw_failure(
             generator_for(seed=seed, purpose="staged failure", task=scene.task.name, mode=mode, number=number), mode
         )
         for number in range(FAILURES_CONSIDERED)
     ]
-    values = np.array([list(start.parameters.values()) for start in drawn])
+    values = np.array([scene.gist(start) for start in drawn])
     spread = values.std(axis=0)
     scaled = values / np.where(spread > 0, spread, 1.0)
     apart = np.linalg.norm(scaled[:, None] - scaled, axis=-1)  # of every two
@@ -98,7 +98,7 @@ def _staged_again(scene: TaskScene, rng: Generator, protocol: StagingProtocol) -
     known = staged[rng.integers(len(staged))]
     other = scene.draw_failure(rng, known.mode)
     share = rng.uniform(0, protocol.variation)
-    # Towards another draw rather than by a distance: metres and radians vary alike, and the family is not left.
+    # Towards another draw rather than by a distance: metres and radians vary alike, and the family is hardly left.
     parameters = {
         name: value + share * (other.parameters[name] - value) if not float(value).is_integer() else value
         for name, value in known.parameters.items()

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 from numpy.random import Generator
 from scipy.spatial.transform import Rotation
 
@@ -93,6 +95,11 @@ class CubeStack:
                 "hover": float(rng.uniform(0.015, 0.045)),  # of the hand above the stack
             },
         )
+
+    def gist(self, failure: Start) -> Float[ndarray, " G"]:
+        """Which way the yellow cube lies from the green one, and how far."""
+        at = failure.parameters
+        return np.array([at["yellow_x"] - at["green_x"], at["yellow_y"] - at["green_y"]])
 
     def stage(self, stage: Stage, start: Start) -> None:
         at = start.parameters

@@ -4,13 +4,15 @@ The paper asks that the brush neither pops out nor tilts out of the tube for 3 s
 neither, so here it must have been let go of. The tube may stay in the hand, as nothing is said against it.
 
 Failures after an insertion attempt, both hands holding their objects: the brush went down next to the tube (`beside`),
-its tip sits on the rim (`on_rim`), or it was drawn back askew (`retreated`). In all of them it may lean in the grip.
+its tip sits on the rim (`on_rim`), or it was drawn back askew (`retreated`). In all of them it leans in the grip.
 """
 
 from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 from numpy.random import Generator
 from scipy.spatial.transform import Rotation
 
@@ -74,10 +76,16 @@ class CupBrush:
             "height": float(rng.uniform(*HEIGHTS_M[mode])),
             "tilt_x": float(TILTS_RAD[mode] * rng.uniform(-1, 1)),  # of the brush, about axes of the workspace
             "tilt_y": float(TILTS_RAD[mode] * rng.uniform(-1, 1)),
-            "lean": float(rng.choice([-1, 1]) * rng.uniform(*LEANS_RAD)),  # of the brush in the hand
+            "lean": float(rng.uniform(*LEANS_RAD)),  # of the brush in the hand ...
+            "side": float(rng.choice([-1, 1])),  # ... to this side; apart, so that between two leans lies a lean
             "grip": float(script.GRIP_M + rng.uniform(-0.004, 0.004)),
         }
         return Start(task=self.task.name, kind="recovery", mode=mode, parameters=parameters)
+
+    def gist(self, failure: Start) -> Float[ndarray, " G"]:
+        """Where the tip is beside the tube's axis, and how the brush leans in the hand."""
+        at = failure.parameters
+        return np.array([at["offset"] * np.cos(at["way"]), at["offset"] * np.sin(at["way"]), at["lean"] * at["side"]])
 
     def stage(self, stage: Stage, start: Start) -> None:
         at = start.parameters
@@ -165,5 +173,5 @@ def _put_brush_in_hand(stage: Stage, at: Mapping[str, float], above_rim_m: float
     rotation = Rotation.from_euler("xyz", [at["tilt_x"], at["tilt_y"], 0]) * Rotation.from_euler("z", at["brush_yaw"])
     offset_m = at["offset"] * np.array([np.cos(at["way"]), np.sin(at["way"])])
     tip_m = np.array([at["tube_x"] + offset_m[0], at["tube_y"] + offset_m[1], TUBE_M + above_rim_m])
-    stage.place(Side.LEFT, script.brush_in_hand(tip_m, rotation, at["lean"], at["grip"]))
+    stage.place(Side.LEFT, script.brush_in_hand(tip_m, rotation, at["side"] * at["lean"], at["grip"]))
     stage.put(BRUSH, tip_m, np.roll(rotation.as_quat(), 1))

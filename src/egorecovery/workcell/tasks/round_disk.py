@@ -41,10 +41,11 @@ from egorecovery.workcell.tasks.round_disk_script import (
 )
 
 Region = tuple[tuple[float, float], tuple[float, float]]
-BOARD_REGION_M: Region = ((0.03, 0.095), (-0.05, 0.05))  # x and y of the groove's centre
+# x and y of the groove's centre; a little larger, and no disk could wait within APART_M of its far corner.
+BOARD_REGION_M: Region = ((0.03, 0.095), (-0.05, 0.05))
 # Of a disk on the table: no hand, at home or above the board, hides it from the head, and the parked left one is clear.
 DISK_REGION_M = ((-0.09, 0.05), (-0.095, 0.03))
-NOMINAL_REGION_M = ((-0.09, -0.04), (-0.095, -0.04))  # its corner where the disk waits; a fallen one lies anywhere
+NOMINAL_REGION_M = ((-0.09, -0.04), (-0.095, -0.04))  # its corner where the disk waits; a fallen one lies elsewhere
 # How far an attempt misses: from where the disk no longer slips in, held or let go of, to where it leaves the rim.
 MISSED_M = {"held": (0.013, 0.024), "released": (0.015, 0.024)}
 APART_M = (0.108, 0.17)  # between the centres of disk and groove: off the board, whichever way that is turned
@@ -71,7 +72,7 @@ class RoundDisk:
     def draw_failure(self, rng: Generator, mode: str) -> Start:
         board_m = _draw(rng, BOARD_REGION_M)
         if mode == "fallen":
-            return self._start("recovery", mode, board_m, _beside(board_m, DISK_REGION_M, rng), rng)
+            return self._start("recovery", mode, board_m, _fallen(board_m, rng), rng)
         return self._start("recovery", mode, board_m, (rng.uniform(*MISSED_M[mode]), _any_way(rng)), rng)
 
     def _start(self, kind, mode: str, board_m: ndarray, disk: tuple[float, float], rng: Generator) -> Start:
@@ -91,6 +92,11 @@ class RoundDisk:
                 "hover": float(rng.uniform(0.05, 0.09)),  # of an empty hand above the rim
             },
         )
+
+    def gist(self, failure: Start) -> Float[ndarray, " G"]:
+        """Which way the disk lies from the groove, and how far."""
+        away_m, way_rad = failure.parameters["disk_away"], failure.parameters["disk_way"]
+        return away_m * np.array([np.cos(way_rad), np.sin(way_rad)])
 
     def stage(self, stage: Stage, start: Start) -> None:
         at = start.parameters
@@ -159,8 +165,20 @@ def _beside(board_m: Float[ndarray, "2"], region_m: Region, rng: Generator) -> t
     while True:
         away_m, way_rad = rng.uniform(*APART_M), _any_way(rng)
         disk_m = board_m + away_m * np.array([np.cos(way_rad), np.sin(way_rad)])
-        if all(low < value < high for value, (low, high) in zip(disk_m, region_m, strict=True)):
+        if _within(disk_m, region_m):
             return away_m, way_rad
+
+
+def _fallen(board_m: Float[ndarray, "2"], rng: Generator) -> tuple[float, float]:
+    """Not where it waited at first."""
+    while True:
+        away_m, way_rad = _beside(board_m, DISK_REGION_M, rng)
+        if not _within(board_m + away_m * np.array([np.cos(way_rad), np.sin(way_rad)]), NOMINAL_REGION_M):
+            return away_m, way_rad
+
+
+def _within(point_m: Float[ndarray, "2"], region_m: Region) -> bool:
+    return all(low < value < high for value, (low, high) in zip(point_m, region_m, strict=True))
 
 
 def _any_way(rng: Generator) -> float:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 from numpy.random import Generator
 from scipy.spatial.transform import Rotation
 
@@ -84,6 +86,12 @@ class TableSweep:
             parameters[f"{trash.name}_yaw"] = rng.uniform(-np.pi, np.pi)
         numbers = {name: float(value) for name, value in parameters.items()}
         return Start(task=self.task.name, kind=kind, mode=mode, parameters=numbers)
+
+    def gist(self, failure: Start) -> Float[ndarray, " G"]:
+        """How much lies to either side of the path, and how far out."""
+        places_m = np.array([[failure.parameters[f"{trash.name}_{axis}"] for axis in "xy"] for trash in TRASH])
+        left = places_m[places_m[:, 1] > 0]
+        return np.array([(left[:, 0] < 0).sum(), (left[:, 0] > 0).sum(), left[:, 1].mean()])
 
     def stage(self, stage: Stage, start: Start) -> None:
         at = start.parameters
