@@ -19,15 +19,15 @@ SUCCESS_ONLY, EGORECOVERY = "robot_success", "egorecovery"
 
 @dataclass(frozen=True, kw_only=True)
 class DemoPlan:
-    """What the demo does; the defaults take some ten minutes on two cores."""
+    """What the demo does; the command's defaults take some ten minutes on two cores."""
 
-    task: str = "cup_brush"
-    robot_success: int = 32
-    robot_recovery: int = 24
-    human_recovery: int = 60
-    steps: int = 1400
-    rollouts: int = 30  # per regime and policy
-    films: int = 1  # per regime and policy, for the report
+    task: str
+    robot_success: int
+    robot_recovery: int
+    human_recovery: int
+    steps: int
+    rollouts: int  # per regime and policy
+    films: int  # per regime and policy, for the report
 
 
 @dataclass(frozen=True, kw_only=True)

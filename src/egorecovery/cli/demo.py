@@ -22,8 +22,8 @@ class Demo:
     """Of each training."""
     rollouts: int = 30
     """Per kind of start and policy."""
-    robot_success: int = 16
-    robot_recovery: int = 40
+    robot_success: int = 32
+    robot_recovery: int = 24
     human_recovery: int = 60
     films: Annotated[int, tyro.conf.arg(metavar="N")] = 1
     """Per kind of start and policy, in the report."""
