@@ -136,7 +136,7 @@ def test_gate_is_learned_for_simulated_episodes_never_seen(held_out_scores, who)
 def test_intent_beats_the_mean_on_simulated_episodes_never_seen(held_out_scores):
     """Over both embodiments, with the norm of Eq. 3: 0.596 against 0.607 when this was written, a thin margin.
 
-    On cube stacking it is wide (0.655 against 0.834), but so small a policy does not find that task's gate.
+    On cube stacking it is wide for robots only, and so small a policy does not find that task's gate (docs/log.md).
     """
     error, of_mean = (
         sum(held_out_scores[f"{name}/{who}"] for who in ("robot", "human"))

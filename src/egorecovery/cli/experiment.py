@@ -58,7 +58,7 @@ class Experiment:
     executor: Literal["local", "ray"] = "local"
     """For data and rollouts."""
     workers: int = 0
-    """Processes for data and rollouts; 0 for all cores."""
+    """Processes for data and rollouts; 0 for all cores, and half as many again for rollouts that wait for a GPU."""
     trainings_at_once: int = 0
     """Processes that train; 0 for two on a GPU, where one gets ready while the other trains, and one without."""
     device: str = "auto"

@@ -148,14 +148,14 @@ def _serve(connection: Connection) -> None:
 def _gathered(busy: dict[Connection, _Worker], enough: int) -> list[tuple[_Worker, Question | Ending | None]]:
     """What workers say. Having heard one it waits for some more: a batch takes a policy hardly longer than one row."""
     heard: list[tuple[_Worker, Question | Ending | None]] = []
+    silent = dict(busy)
     give_up_s: float | None = None
     while len(heard) < enough:
-        silent = [connection for connection, worker in busy.items() if all(worker is not other for other, _ in heard)]
-        ready = wait(silent, None if give_up_s is None else max(0.0, give_up_s - time.monotonic()))
+        ready = wait(list(silent), None if give_up_s is None else max(0.0, give_up_s - time.monotonic()))
         if not ready:
             break
         for connection in ready:
-            worker = busy[connection]  # pyright: ignore[reportArgumentType] - wait returns what it was given
+            worker = silent.pop(connection)  # pyright: ignore[reportArgumentType] - wait returns what it was given
             heard.append((worker, _heard(worker)))
         if give_up_s is None:
             give_up_s = time.monotonic() + GATHER_S

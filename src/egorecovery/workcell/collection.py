@@ -1,5 +1,6 @@
 """Collecting a data set in the workcell: the same episodes whoever makes them, however often the run is broken off."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -99,22 +100,20 @@ def collect(
 
     Several orders at once share their workers, which take seconds to start.
     """
-    names = [Job(order, index, store.root).name for order in orders for index in range(order.episodes)]
-    if len(set(names)) < len(names):
-        raise RecipeError(f"{store.root}: two orders name the same episodes, such as {_repeated(names)}")
+    jobs = [Job(order, index, store.root.absolute()) for order in orders for index in range(order.episodes)]
+    name, times = Counter(job.name for job in jobs).most_common(1)[0] if jobs else (None, 0)
+    if times > 1:
+        raise RecipeError(f"{store.root}: two orders name the same episodes, such as {name}")
     journal = AnnotationJournal(store.annotations_path)
     discarded = 0
     with store.writing() as writer:
         annotated = journal.latest().keys()
-        missing: list[Job] = []
-        done: dict[Order, int] = {}
+        missing = [
+            job for job in jobs if job.name not in store or (job.order.source.is_recovery and job.name not in annotated)
+        ]
+        lacking = Counter(job.order for job in missing)
+        done = {order: order.episodes - lacking[order] for order in orders}
         for order in orders:
-            jobs = [Job(order, index, store.root.absolute()) for index in range(order.episodes)]
-            lacking = [
-                job for job in jobs if job.name not in store or (order.source.is_recovery and job.name not in annotated)
-            ]
-            missing += lacking
-            done[order] = len(jobs) - len(lacking)
             on_progress(order, done[order], order.episodes)
         for job, made in zip(missing, run_jobs(make, missing, workers, executor), strict=True):
             _commit(writer, journal, made)
@@ -122,11 +121,6 @@ def collect(
             done[job.order] += 1
             on_progress(job.order, done[job.order], job.order.episodes)
     return discarded
-
-
-def _repeated(names: Sequence[EpisodeId]) -> EpisodeId:
-    seen: set[EpisodeId] = set()
-    return next(name for name in names if name in seen or seen.add(name))
 
 
 def _commit(writer: StoreWriter, journal: AnnotationJournal, made: Made) -> None:
