@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 
 from egorecovery.cli import experiment as experiment_cli  # noqa: E402 - torch is an extra
 from egorecovery.cli.main import main  # noqa: E402
+from egorecovery.episodes import EpisodeStore, Source  # noqa: E402
 from egorecovery.episodes.sealed import read_sealed  # noqa: E402
 from egorecovery.evaluation import film  # noqa: E402
 from egorecovery.experiments import (  # noqa: E402
@@ -116,6 +117,13 @@ def test_only_chosen_cells_are_run_and_on_the_same_data(with_data, whole):
     outcome = run_tiny(with_data, only=["*robot_success*"])
     assert outcome.done == [CELLS["plain"]]
     assert results(with_data, CELLS["plain"]) == results(whole, CELLS["plain"])
+
+
+def test_cells_make_only_the_data_they_need_and_get_the_same_result(tmp_path, whole):
+    run_tiny(tmp_path / "out", only=["*robot_success*"])
+    assert results(tmp_path / "out", CELLS["plain"]) == results(whole, CELLS["plain"])
+    [store] = (tmp_path / "out" / "data").iterdir()
+    assert {EpisodeStore(store).card(name).source for name in EpisodeStore(store).ids()} == {Source.ROBOT_SUCCESS}
 
 
 def test_more_rollouts_are_added_to_those_there_are(out, whole):

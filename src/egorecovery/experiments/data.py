@@ -40,13 +40,14 @@ def provide(
     wanted: Sequence[Order],
     recipe: Recipe,
     *,
+    of: Sequence[Order] = (),
     workers: int = 1,
     executor: Executor = "local",
     on_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> EpisodeStore:
-    """The labelled store of a task, with what was missing added. Refuses a store that holds anything else."""
+    """The labelled store of a task, with what was missing added. Refuses one with episodes of no order in `of`."""
     store = EpisodeStore.create(root)
-    names = {Job(order, index, root).name for order in wanted for index in range(order.episodes)}
+    names = {Job(order, index, root).name for order in (*wanted, *of) for index in range(order.episodes)}
     strangers = sorted(set(store.ids()) - names)
     if strangers:
         raise StoreError(

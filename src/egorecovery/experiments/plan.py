@@ -1,6 +1,6 @@
 """What is to be done: the cells of a suite with recipes, data and protocol, and which of them share a training."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -40,6 +40,11 @@ def trainings(cells: Sequence[CellPlan]) -> list[Training]:
     for plan in cells:
         groups.setdefault(plan.training_id, []).append(plan)
     return [Training(id=training, recipe=plans[0].recipe, cells=tuple(plans)) for training, plans in groups.items()]
+
+
+def orders_of(cells: Iterable[CellPlan]) -> tuple[Order, ...]:
+    """Each once."""
+    return tuple(dict.fromkeys(order for plan in cells for order in plan.orders))
 
 
 def plan_suite(

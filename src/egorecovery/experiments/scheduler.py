@@ -19,7 +19,7 @@ from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.evaluations import evaluate_cell
 from egorecovery.experiments.events import Event, Stage, SuiteOutcome
 from egorecovery.experiments.folder import ExperimentFolder
-from egorecovery.experiments.plan import SuitePlan, Training, trainings
+from egorecovery.experiments.plan import SuitePlan, Training, orders_of, trainings
 from egorecovery.experiments.resources import Resources
 from egorecovery.experiments.timing import Timing, samples
 from egorecovery.experiments.trainings import TrainingJob, TrainingProcess, finished, run_training
@@ -52,6 +52,7 @@ class Scheduler:
                 self.outcome.there.append(cell.id)
             else:
                 todo.append(cell)
+        self.orders = {task: orders_of(plan for plan in todo if plan.cell.task == task) for task in plan.orders}
         self.waiting: list[Training] = trainings(todo)
         self.running: list[tuple[Training, TrainingProcess]] = []
         self.told: dict[str, int] = {}  # the steps of running trainings that watchers know of
@@ -165,8 +166,9 @@ class Scheduler:
 
         data.provide(
             self.folder.data(task),
-            self.plan.orders[task],
+            self.orders[task],
             self.plan.recipes[task],
+            of=self.plan.orders[task],
             workers=self.resources.data_workers,
             executor=self.resources.executor,
             on_progress=progress,
