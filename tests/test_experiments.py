@@ -35,6 +35,7 @@ from egorecovery.experiments import data as experiment_data  # noqa: E402
 from egorecovery.experiments.folder import COMPUTED_BY  # noqa: E402
 from egorecovery.experiments.report import write_report  # noqa: E402
 from egorecovery.experiments.suites import episodes  # noqa: E402
+from egorecovery.experiments.trainings import TrainingFailed, TrainingProcess  # noqa: E402
 from tiny_experiment import CELLS, STEPS, SUITE, protocol, recipe, run_tiny, with_steps  # noqa: E402
 
 TESTS = Path(__file__).parent
@@ -207,6 +208,36 @@ def test_data_that_cannot_be_made_fails_its_cells_once(tmp_path, monkeypatch):
     assert len(tries) == 1
 
 
+def test_the_next_tasks_data_is_made_while_trainings_are_under_way(tmp_path, monkeypatch):
+    made = []
+
+    class Patient(TrainingProcess):
+        """Trains until there is data of both tasks, and fails."""
+
+        stopped = False
+
+        def __init__(self, *_):
+            pass
+
+        def step(self):
+            return 0
+
+        def ended(self):
+            return len(made) == 2
+
+        def stop(self):
+            pass
+
+        def require_success(self):
+            raise TrainingFailed("seen enough")
+
+    monkeypatch.setattr(experiment_data, "provide", lambda root, *_, **__: made.append(root.name))
+    monkeypatch.setattr(scheduler, "TrainingProcess", Patient)
+    outcome = run_tiny(tmp_path / "out", tasks=("cube_stack", "cup_brush"), trainings_at_once=2, budget_minutes=0.5)
+    assert made == ["cube_stack", "cup_brush"]
+    assert (len(outcome.failed), outcome.left) == (6, [])
+
+
 def test_trainings_in_processes_of_their_own_give_the_same_results_and_one_may_fail(with_data, whole):
     [plain] = plan_suite(SUITE, recipe=recipe, only=["*robot_success*"]).cells
     (with_data / "trainings" / plain.training_id).mkdir(parents=True)
@@ -298,7 +329,7 @@ def tiny_verb(monkeypatch):
     choices = {"recipe": recipe, "protocol": protocol}
     really = experiment_cli.Experiment._chosen
     monkeypatch.setattr(experiment_cli.Experiment, "_chosen", lambda self: {**really(self), **choices})
-    monkeypatch.setattr(experiment_cli, "_report", lambda out: f"report: {out}/report.html")
+    monkeypatch.setattr(experiment_cli, "_written", lambda out: f"report: {out}/report.html")
 
 
 def test_the_verb_runs_a_suite_and_shows_it_beside_the_papers(out, tiny_verb, capsys):
@@ -317,6 +348,15 @@ def test_the_verb_runs_a_suite_and_shows_it_beside_the_papers(out, tiny_verb, ca
     assert f"done {CELLS['plain']}" in shown.err
     assert "report.html" in shown.out
     assert f"films of {CELLS['plain']}: 2 made, 0 there already: " in shown.out
+
+
+def test_the_verb_merges_folders_into_a_report_and_runs_nothing(out, tmp_path, tiny_verb, capsys):
+    shutil.rmtree(out / "cells" / CELLS["plain"])
+    merged = tmp_path / "merged"
+    assert main(["experiment", "main", "--out", str(merged), "--merge", str(out)]) == 0
+    assert "2 cells copied" in capsys.readouterr().out
+    assert sorted(ExperimentFolder(merged).done()) == sorted([CELLS["full"], CELLS["closed"]])
+    assert not (merged / "data").exists()
 
 
 def test_the_verb_says_that_a_suite_is_not_built(tmp_path, capsys):

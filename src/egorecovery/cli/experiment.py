@@ -64,7 +64,7 @@ class Experiment:
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
     merge: tuple[Path, ...] = ()
-    """First copy finished cells of these folders into --out."""
+    """Copy finished cells of these folders into --out and report on all of them; nothing is run."""
     diagnostics: bool = False
     """At the end, diagnose EgoRecovery's policy of seed 0 on each task, beside robot_recovery's where it is there."""
     films: Annotated[int, tyro.conf.arg(metavar="N")] = 0
@@ -74,13 +74,16 @@ class Experiment:
 
     def run(self) -> int:
         from egorecovery.cli.console import console
-        from egorecovery.experiments import ExperimentFolder, merge, run_suite, suite_named
+        from egorecovery.experiments import merge, run_suite, suite_named
 
         suite = suite_named(self.suite)
         if self.merge:
             console.print(f"{len(merge(self.merge, self.out))} cells copied")
         if self.list:
             return self._list(suite)
+        if self.merge:
+            self._report(suite)
+            return 0
         with Watcher() as watch:
             outcome = run_suite(
                 suite,
@@ -103,10 +106,17 @@ class Experiment:
             console.print(f"diagnostics of {task}: {words}", soft_wrap=True)
         for cell, words in outcome.filmed.items():
             console.print(f"films of {cell}: {words}", soft_wrap=True)
-        if ExperimentFolder(self.out).done():
-            _show(ExperimentFolder(self.out), suite)
-            console.print(_report(self.out), soft_wrap=True)
+        self._report(suite)
         return outcome.exit_code
+
+    def _report(self, suite: "Suite") -> None:
+        from egorecovery.cli.console import console
+        from egorecovery.experiments import ExperimentFolder
+
+        folder = ExperimentFolder(self.out)
+        if folder.done():
+            _show(folder, suite)
+            console.print(_written(self.out), soft_wrap=True)
 
     def _chosen(self) -> dict[str, Any]:
         from egorecovery.evaluation import bench_protocol, paper_protocol
@@ -171,7 +181,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
-def _report(out: Path) -> str:
+def _written(out: Path) -> str:
     """Says where the report is. Results are worth more: no failure to describe them is a failure of the experiment."""
     try:
         from egorecovery.experiments.report import write_report

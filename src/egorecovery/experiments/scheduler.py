@@ -7,7 +7,7 @@ while others train.
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from traceback import format_exception
 from typing import Any
@@ -82,6 +82,7 @@ class Scheduler:
         while True:
             if self.resources.training_apart:
                 self._tend()
+                self._make_data_ahead()
             if self.trained:
                 if not self._has_time(self.timing.evaluation_s(self.trained[0])):
                     raise OutOfTime
@@ -90,16 +91,30 @@ class Scheduler:
             elif self.running:
                 self._watch_trainings()
                 time.sleep(LOOK_S)
-            elif (training := self._next(with_data_only=False)) is not None:
+            elif (training := self._next(self.waiting)) is not None:
                 self._start(training)
             else:
                 return
 
-    def _next(self, with_data_only: bool) -> Training | None:
+    def _make_data_ahead(self) -> None:
+        """Where a training could start, or nothing can be evaluated: trainings leave most cores to us."""
+        if self.trained and len(self.running) == self.resources.trainings_at_once:
+            return
+        known = {*self.with_data, *self.without_data}
+        training = self._next(training for training in self.waiting if training.task not in known)
+        if training is None:
+            return
+        try:
+            self._provide_data(training.task)
+        except OutOfTime:
+            raise
+        except Exception as error:
+            self.without_data[training.task] = error  # told when its trainings should start
+        self._tend()
+
+    def _next(self, waiting: Iterable[Training]) -> Training | None:
         """The first training that there is time for."""
-        for training in self.waiting:
-            if with_data_only and training.task not in self.with_data:
-                continue
+        for training in waiting:
             under_way = [cell for other, _ in self.running for cell in other.cells]
             to_evaluate = (*training.cells, *self.here, *self.trained, *under_way)
             evaluations = [self.timing.evaluation_s(cell) for cell in to_evaluate]
@@ -112,7 +127,7 @@ class Scheduler:
         """Of something that nobody knows the length of, one can only try."""
         return self.deadline_s is None or time.monotonic() + (needed_s or 0.0) < self.deadline_s
 
-    def _tend(self, evaluating: bool = False) -> None:
+    def _tend(self) -> None:
         """Trainings that have ended make room for others. Called again and again while something else is done."""
         self._check_time()
         if not self.resources.training_apart:
@@ -122,7 +137,7 @@ class Scheduler:
                 self.running.remove((training, process))
                 self._ended(training, process)
         while len(self.running) < self.resources.trainings_at_once:
-            training = self._next(with_data_only=evaluating)
+            training = self._next(training for training in self.waiting if training.task in self.with_data)
             if training is None:
                 return
             self._start(training)
@@ -162,7 +177,7 @@ class Scheduler:
 
         def progress(what: str, done: int, total: int) -> None:
             self._tell("progress", what, stage="data", done=done, total=total)
-            self._check_time()
+            self._tend()
 
         data.provide(
             self.folder.data(task),
@@ -269,7 +284,7 @@ class Scheduler:
             self._at(self.timing.evaluation_s(plan), 1 - done / total, ())
             self._tell("progress", plan.id, stage="evaluation", done=done, total=total)
             if done < total:
-                self._tend(evaluating=True)
+                self._tend()
 
         work = evaluate_cell(plan, self.folder, self.resources, self.pool, progress)
         if work.made:
