@@ -321,6 +321,18 @@ def test_a_method_that_lacks_a_task_is_named_and_compared_on_the_rest(tmp_path):
     assert "20 starts of Cube stack" in finding(report, "pathway")["words"]
 
 
+def test_methods_of_unlike_tasks_are_shown_side_by_side_on_the_tasks_they_share(tmp_path):
+    out = make_suite(tmp_path / "main")
+    add_cell(out, "robot_recovery", "cube_stack", initial=solved(9), recovery=solved(7))
+    add_cell(out, "robot_recovery", "cup_brush", initial=solved(9), recovery=solved(20))
+    add_cell(out, "egorecovery", "cube_stack", initial=solved(9), recovery=solved(12))
+    report, html, text = report_of(out)
+    assert re.findall(r"recovers (\d+ of \d+)</small>", html) == ["7 of 20", "12 of 20"]
+    assert html.count("<small>1 of 2 tasks</small>") == 2  # EgoRecovery's averages of both rates
+    assert "60.0 (12/20) [38.7, 78.1], 1 of 2 tasks |" in text
+    assert [one["tasks"] for one in report["comparisons"]] == [["cube_stack"], ["cube_stack"]]  # pooled is per task
+
+
 def test_cells_without_a_result_are_told(two_methods):
     (two_methods / "cells" / "begun").mkdir()
     broken = two_methods / "cells" / "broken"

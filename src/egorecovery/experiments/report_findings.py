@@ -144,14 +144,14 @@ def _told(duel: Duel, numbers: Numbers) -> str:
     found, low, high = duel.found, 100 * duel.found.interval.low, 100 * duel.found.interval.high
     all_of_them = len(duel.tasks) > 1 and duel.tasks == numbers.tasks
     tasks = f"{len(duel.tasks)} tasks" if all_of_them else ", ".join(task_title(task) for task in duel.tasks)
-    trained = "" if duel.seeds == (1, 1) else f", {duel.seeds[1]} and {duel.seeds[0]} trainings"
+    trained = "one training each" if duel.seeds == (1, 1) else f"{duel.seeds[1]} and {duel.seeds[0]} trainings"
     rates = [
         f"{_side(mine, other)} {_percent(rate)} ({rate.successes}/{rate.rollouts})"
         for mine, other, rate in ((duel.second, duel.first, found.second), (duel.first, duel.second, found.first))
     ]
     return (
         f"{' against '.join(rates)} is {100 * found.difference:+.1f} points [{low:+.1f}, {high:+.1f}], "
-        f"{_p(found.p_value)}, on the same {found.starts} starts of {tasks}{trained}."
+        f"{_p(found.p_value)}, on the same {found.starts} starts of {tasks}, {trained}."
     )
 
 

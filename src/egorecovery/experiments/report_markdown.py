@@ -52,7 +52,8 @@ def _row(numbers: Numbers, row: Row, regime: Regime, columns: Sequence[str | Non
     for task in columns:
         paper = paper_rate(numbers, row, regime, task)
         rate = numbers.rate(row.arm, regime, task) if row.run else None
-        cells += [f"{100 * paper.value:.1f}" if paper else "", _rate(rate)]
+        part = numbers.part(row.arm) if task is None else ""
+        cells += [f"{100 * paper.value:.1f}" if paper else "", _rate(rate) + (f", {part}" if part else "")]
     return cells
 
 

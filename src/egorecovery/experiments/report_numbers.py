@@ -84,6 +84,11 @@ class Numbers:
         found = self._counted(arm, regime, task)
         return rate(found) if found else None
 
+    def average(self, arm: Arm, regime: Regime, tasks: Sequence[str]) -> Rate | None:
+        """Pooled over these tasks alone; None where nothing was run."""
+        found = [record for record in self.suite.balanced(arm, regime) if record.task in tasks]
+        return rate(found) if found else None
+
     def _counted(self, arm: Arm, regime: Regime, task: str | None) -> list[RolloutRecord]:
         return self.suite.balanced(arm, regime) if task is None else self.suite.rollouts(arm, regime, task)
 
@@ -93,6 +98,11 @@ class Numbers:
         first = min((record.subject.seed for record in found), default=0)
         kept = [record for record in found if record.index < ROLLOUTS and record.subject.seed == first]
         return rate(kept) if kept else None
+
+    def part(self, arm: Arm) -> str:
+        """Of how many tasks an average is, where it is not of all."""
+        mine = len(self.tasks_of(arm))
+        return f"{mine} of {len(self.tasks)} tasks" if 0 < mine < len(self.tasks) else ""
 
     def tasks_of(self, arm: Arm) -> tuple[str, ...]:
         return tuple(sorted({cell.task for cell in self.suite.of(arm) if cell.rollouts}, key=task_order))
@@ -145,13 +155,14 @@ class Numbers:
         """Pooled and per task, both regimes."""
         named = [[(self.find(first), self.find(second)) for first, second in pairs] for pairs in (DECISIVE, COARSE)]
         complete = [[(first, second) for first, second in pairs if first and second] for pairs in named]
-        wanted = [
-            self.duel(first, second, regime, task)
-            for first, second in complete[0] or complete[1]
-            for regime in reversed(REGIMES)
-            for task in (None, *(self.tasks if len(self.tasks) > 1 else ()))
-        ]
-        return [duel for duel in wanted if duel is not None]
+        fought: list[Duel] = []
+        for first, second in complete[0] or complete[1]:
+            for regime in reversed(REGIMES):
+                pooled = self.duel(first, second, regime)
+                per_task = pooled.tasks if pooled and len(pooled.tasks) > 1 else ()
+                wanted = [pooled, *(self.duel(first, second, regime, task) for task in per_task)]
+                fought += [duel for duel in wanted if duel is not None]
+        return fought
 
     def over_seeds(self, arm: Arm, regime: Regime) -> SeedSummary | None:
         """For arms that were trained more than once."""

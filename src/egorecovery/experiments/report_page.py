@@ -44,12 +44,14 @@ def _header(numbers: Numbers, found: Sequence[Finding], title: str) -> str:
 
 
 def _tiles(numbers: Numbers, found: Sequence[Finding]) -> str:
-    """The numbers that decide, large."""
+    """The numbers that decide, large, over the tasks that all of them have."""
+    methods = ("robot_success", "robot_recovery", "direct_human_recovery_mix", "egorecovery")
+    arms = [] if numbers.like in BUDGET_SUITES else [arm for arm in map(numbers.find, methods) if arm]
+    tasks = [task for task in numbers.tasks if all(task in numbers.tasks_of(arm) for arm in arms)]
     tiles = []
-    for method in ("robot_success", "robot_recovery", "direct_human_recovery_mix", "egorecovery"):
-        arm = numbers.find(method)
-        rate = numbers.rate(arm, "recovery") if arm else None
-        if arm and rate and numbers.like not in BUDGET_SUITES:
+    for arm in arms:
+        rate = numbers.average(arm, "recovery", tasks)
+        if rate:
             tiles.append(
                 f'<div class="tile"><b>{percent(rate.value)}%</b><span>{escape(arm.label)}</span>'
                 f"<small>recovers {rate.successes:,} of {rate.rollouts:,}</small></div>"

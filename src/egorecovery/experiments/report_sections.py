@@ -80,7 +80,8 @@ def _findings(numbers: Numbers, found: Sequence[Finding]) -> str:
         "in the paper's direction; it is <b>contradicted</b> if they do in the other. Claims about one rate are held "
         f"against a ceiling of {CEILING:.0%}. Drawn: our difference in points with its interval (dot and bar) and the "
         "paper's (open diamond), positive as the paper has it. Each finding is judged alone, without correction for "
-        "their number."
+        "their number. Intervals and tests are about starts: what another training of the same recipe would have given "
+        "is not in them where there is one training each."
     )
     return (
         f"{told}{''.join(items)}<details><summary>{len(others)} findings that other suites test</summary>"

@@ -22,16 +22,17 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}".removesuffix(".0")
 
 
-def heat_cell(rate: Rate | None, whose: str, note: str = "") -> str:
+def heat_cell(rate: Rate | None, whose: str, part: str = "") -> str:
     if rate is None:
         return f'<td class="none">{"not run" if whose == "here" else "&ndash;"}</td>'
     colour, ink = heat(rate.value)
     span = rate.wilson
-    tip = f"{whose}: {rate.successes} of {rate.rollouts}, Wilson 95% {percent(span.low)} to {percent(span.high)}{note}"
+    told = f"<small>{part}</small>" if part else ""
+    tip = f"{whose}: {rate.successes} of {rate.rollouts}, Wilson 95% {percent(span.low)} to {percent(span.high)}"
     return (
         f'<td style="background:{colour};color:{ink}" title="{escape(tip)}"><b>{percent(rate.value)}</b>'
         f"<small>{rate.successes}/{rate.rollouts}</small>"
-        f"<small>{100 * span.low:.0f}&ndash;{100 * span.high:.0f}</small></td>"
+        f"<small>{100 * span.low:.0f}&ndash;{100 * span.high:.0f}</small>{told}</td>"
     )
 
 
@@ -54,11 +55,9 @@ def heat_table(numbers: Numbers, regime: Regime) -> str:
     columns = columns_of(numbers)
     body = []
     for row in numbers.rows:
-        mine = numbers.tasks_of(row.arm)
-        partial = f" (of {len(mine)} of {len(numbers.tasks)} tasks)" if 0 < len(mine) < len(numbers.tasks) else ""
         theirs = "".join(heat_cell(paper_rate(numbers, row, regime, task), "paper") for task in columns)
         ours = "".join(
-            heat_cell(numbers.rate(row.arm, regime, task) if row.run else None, "here", "" if task else partial)
+            heat_cell(numbers.rate(row.arm, regime, task) if row.run else None, "here", _part(numbers, row.arm, task))
             for task in columns
         )
         body.append(f"<tr{row_class(row.arm)}>{row_head(row.arm)}{theirs}{GAP}{ours}</tr>")
@@ -71,9 +70,16 @@ def own_table(numbers: Numbers, rate_of: RateOf) -> str:
     columns = columns_of(numbers)
     body = []
     for arm in (row.arm for row in numbers.rows if row.run):
-        parts = ["".join(heat_cell(rate_of(arm, regime, task), "here") for task in columns) for regime in BOTH]
+        parts = [
+            "".join(heat_cell(rate_of(arm, regime, task), "here", _part(numbers, arm, task)) for task in columns)
+            for regime in BOTH
+        ]
         body.append(f"<tr{row_class(arm)}>{row_head(arm)}{GAP.join(parts)}</tr>")
     return _two_blocks(columns, (TITLE["recovery"], TITLE["initial"]), body)
+
+
+def _part(numbers: Numbers, arm: Arm, task: str | None) -> str:
+    return "" if task else numbers.part(arm)
 
 
 def columns_of(numbers: Numbers) -> list[str | None]:
