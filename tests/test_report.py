@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -211,6 +212,30 @@ def test_modes_are_counted_apart(tmp_path):
     counts = {mode: (rate["successes"], rate["rollouts"]) for mode, rate in report["modes"][0]["recovery"].items()}
     assert counts == {"held": (10, 10), "fallen": (0, 10)}
     assert ">fallen</th>" in html
+
+
+def test_the_gate_of_rollouts_is_averaged_while_enough_are_under_way(tmp_path):
+    out = make_suite(tmp_path / "main")
+    folder = add_cell(out, "egorecovery", initial=solved(20), recovery=solved(10))
+    records = ResultFile(folder / "rollouts.jsonl").records()
+    traces = {  # failures: open, then closed by those that succeed; one rollout takes longer than the others
+        ("recovery", True): lambda index: [0.8, 0.2] + [0.1] * 5 * (index < 1),
+        ("recovery", False): lambda index: [0.8, 0.6, 0.6],
+        ("initial", True): lambda index: [0.9] if index == 0 else [0.1],
+    }
+    (folder / "rollouts.jsonl").unlink()
+    ResultFile(folder / "rollouts.jsonl").append_all(
+        [replace(one, gate_trace=tuple(traces[one.regime, one.succeeded](one.index))) for one in records]
+    )
+    report, html, text = report_of(out)
+    [gate] = report["gate"]
+    assert gate["first_decision_auc"] == pytest.approx(19 / 20)  # one nominal start is above all failures
+    assert gate["first_decision_open"] == {"initial": pytest.approx(0.05), "recovery": 1.0}
+    means = {(one["regime"], one["succeeded"]): (one["rollouts"], one["gate"]) for one in gate["mean_gate"]}
+    assert means["recovery", True] == (10, pytest.approx([0.8, 0.2]))  # then one of ten is left
+    assert means["recovery", False] == (10, pytest.approx([0.8, 0.6, 0.6]))
+    assert "The gate in rollouts" in html
+    assert "| Cube stack | 0.950 | 100% | 5% |" in text
 
 
 def test_several_seeds_are_pooled_and_their_spread_is_told(tmp_path):

@@ -13,6 +13,7 @@ from egorecovery.experiments.report_arms import Arm
 from egorecovery.experiments.report_cells import Cell, read_suite
 from egorecovery.experiments.report_diagnostics import diagnoses
 from egorecovery.experiments.report_findings import Finding, findings
+from egorecovery.experiments.report_gate import gates
 from egorecovery.experiments.report_markdown import markdown
 from egorecovery.experiments.report_numbers import Duel, Numbers, Row
 from egorecovery.experiments.report_page import page
@@ -57,6 +58,7 @@ def summary(numbers: Numbers, found: list[Finding]) -> dict[str, Any]:
             if (by_mode := numbers.by_mode(arm, task))
         ],
         "comparisons": [_duel(duel) for duel in numbers.decisive],
+        "gate": [one.record() for one in gates(numbers)],
         "over_seeds": [entry for arm in suite.arms for regime in REGIMES if (entry := _seeds(numbers, arm, regime))],
         "findings": [one.record() for one in found],
         "diagnostics": {one.task: one.summary() for one in diagnoses(suite.root)},

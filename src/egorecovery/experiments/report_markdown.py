@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from egorecovery.evaluation.protocol import Regime
 from egorecovery.evaluation.statistics import Rate
+from egorecovery.experiments import report_gate
 from egorecovery.experiments.report_arms import task_title
 from egorecovery.experiments.report_commands import commands
 from egorecovery.experiments.report_diagnostics import diagnoses
@@ -33,6 +34,8 @@ def markdown(numbers: Numbers, found: Sequence[Finding]) -> str:
         parts += [_table(numbers, regime) for regime in BOTH]
     if numbers.like == "main" and numbers.decisive:
         parts += ["## Paired comparisons", _duels(numbers.decisive)]
+    if gate := report_gate.markdown(report_gate.gates(numbers)):
+        parts.append(gate)
     if told_why := diagnostics(diagnoses(suite.root)):
         parts.append(told_why)
     parts += ["## To repeat it", "```\n" + "\n".join(commands(suite)) + "\n```"]

@@ -6,6 +6,7 @@ from html import escape
 from typing import Any
 
 from egorecovery.evaluation.statistics import Interval
+from egorecovery.experiments import report_gate
 from egorecovery.experiments import report_tables as tables
 from egorecovery.experiments.report_arms import task_title
 from egorecovery.experiments.report_cells import Suite
@@ -48,6 +49,7 @@ def sections(numbers: Numbers, found: Sequence[Finding]) -> list[Section]:
         ("results", "Results", _results(numbers) if numbers.suite.cells else ""),
         ("comparisons", "Paired comparisons", _duels(numbers) if several else ""),
         ("modes", "By kind of failure", _modes(numbers)),
+        ("gate", "The gate in rollouts", report_gate.section(report_gate.gates(numbers))),
         ("seeds", "Several trainings", _seeds(numbers)),
         ("training", "Training", _training(numbers)),
         ("diagnostics", "Diagnostics", section(diagnoses(numbers.suite.root))),
