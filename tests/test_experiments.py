@@ -294,7 +294,10 @@ def test_folders_of_two_machines_merge(out, tmp_path):
     other = Path(shutil.copytree(out, tmp_path / "other"))
     shutil.rmtree(out / "cells" / CELLS["plain"])
     shutil.rmtree(other / "cells" / CELLS["full"])
+    (other / "diagnostics" / "cube_stack").mkdir(parents=True)
+    (other / "diagnostics" / "cube_stack" / "gate.png").write_text("a picture")
     assert merge([out, other], tmp_path / "merged") == sorted(CELLS.values())
+    assert (tmp_path / "merged" / "diagnostics" / "cube_stack" / "gate.png").read_text() == "a picture"
     assert merge([out, other], tmp_path / "merged") == []
     assert len(run_tiny(tmp_path / "merged").there) == 3
 

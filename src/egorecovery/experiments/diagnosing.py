@@ -7,8 +7,8 @@ from pathlib import Path
 
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.experiments.cell import CellPlan
-from egorecovery.experiments.folder import ExperimentFolder
-from egorecovery.experiments.report_diagnostics import FOLDER, diagnosis_in
+from egorecovery.experiments.folder import DIAGNOSTICS, ExperimentFolder
+from egorecovery.experiments.report_diagnostics import diagnosis_in
 from egorecovery.experiments.trainings import finished
 
 METHOD, WITHOUT_HUMAN = "egorecovery", "robot_recovery"
@@ -49,7 +49,7 @@ def _made(task: str, paths: dict[str, Path], folder: ExperimentFolder, device: s
     from egorecovery.diagnostics.recorded import data_hash
     from egorecovery.episodes import EpisodeStore
 
-    store, out = EpisodeStore(folder.data(task)), folder.root / FOLDER / task
+    store, out = EpisodeStore(folder.data(task)), folder.root / DIAGNOSTICS / task
     runs = {method: DiagnosedRun.open(path, task, method) for method, path in paths.items()}
     full, other = runs[METHOD], runs.get(WITHOUT_HUMAN)
     there = diagnosis_in(out)

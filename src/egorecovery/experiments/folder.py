@@ -30,7 +30,8 @@ SCHEMA = 1
 # Raised by hand whenever tasks, labels, policy or protocol come to compute something else from the same settings.
 COMPUTED_BY = 3
 FILMS = "films"  # of a cell
-COPIED = {"cells", "data", "trainings"}  # what a person may have put together from several machines
+DIAGNOSTICS = "diagnostics"  # one folder per task
+COPIED = {"cells", "data", "trainings", DIAGNOSTICS}  # what a person may have put together from several machines
 
 
 class FolderError(EgoRecoveryError):
@@ -75,6 +76,9 @@ class ExperimentFolder:
     @property
     def computed_by(self) -> int:
         return json.loads((self.root / "suite.json").read_text()).get("computed_by", 1)
+
+    def diagnoses(self) -> list[Path]:
+        return sorted(path for path in (self.root / DIAGNOSTICS).glob("[!.]*") if path.is_dir())
 
     def lock(self) -> WriterLock:
         return WriterLock(self.root / "writer.lock")
@@ -158,7 +162,7 @@ class ExperimentFolder:
 
 
 def merge(sources: Sequence[Path], into: Path) -> list[str]:
-    """Copies finished cells that `into` lacks; returns their names. Two different results of a cell are refused."""
+    """Copies finished cells and diagnoses that `into` lacks; returns the cells. Two results of a cell are refused."""
     folders = [ExperimentFolder(source) for source in sources]
     if not folders:
         return []
@@ -177,6 +181,10 @@ def merge(sources: Sequence[Path], into: Path) -> list[str]:
                     _require_same(cell, known, folder)
         for cell, folder in fresh.items():
             _copy(folder.cell(cell), target.cell(cell), target.root / ".merging")
+        for diagnosis in (path for folder in folders for path in folder.diagnoses()):
+            home = target.root / DIAGNOSTICS / diagnosis.name
+            if not home.exists():
+                _copy(diagnosis, home, target.root / ".merging")
     return sorted(fresh)
 
 
