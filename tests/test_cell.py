@@ -11,7 +11,7 @@ from egorecovery.workcell.cell import add_nothing, build_cell
 from egorecovery.workcell.kinematics import HOME, ArmKinematics, ToolPose, effector_poses, home_rad, pointing_down
 from egorecovery.workcell.physics import PhysicsDiverged, mujoco
 from egorecovery.workcell.render import Cameras
-from egorecovery.workcell.robot import HIGHEST_TARGET, LOWEST_TARGET, ActionRefused, RobotCell
+from egorecovery.workcell.robot import HIGHEST_TARGET, LOWEST_TARGET, SUBSTEPS, ActionRefused, RobotCell, clip_target
 
 HALF_CUBE_M = 0.02
 YELLOW = (0.95, 0.8, 0.1, 1.0)
@@ -188,6 +188,20 @@ def test_targets_beyond_the_limits_are_clipped(robot):
 def test_an_action_that_is_no_joint_vector_is_refused(robot, action):
     with pytest.raises(ActionRefused, match="14 finite numbers"):
         robot.step(action)
+
+
+def test_a_control_step_is_a_ramp_of_plain_physics_steps_to_the_last_bit(robot, model):
+    plain = mujoco.MjData(model)
+    kind = mujoco.mjtState.mjSTATE_INTEGRATION
+    for action in HOME + np.random.default_rng(6).normal(0, 0.02, (10, 14)):
+        mujoco.mj_setState(model, plain, robot.save().integration, kind)
+        start, goal = robot.target(), clip_target(action)
+        robot.step(action)
+        for substep in range(1, SUBSTEPS + 1):
+            plain.ctrl[:] = start + (goal - start) * (substep / SUBSTEPS)
+            mujoco.mj_step(model, plain)
+        assert np.array_equal(plain.qpos, robot.data.qpos)
+        assert np.array_equal(plain.qvel, robot.data.qvel)
 
 
 def test_a_restored_run_continues_to_the_same_bits(robot, model):

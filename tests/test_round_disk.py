@@ -109,6 +109,14 @@ def test_a_touched_board_is_not_displaced_and_a_carried_disk_not_dropped(scene):
     assert scene.terminal(carried, SEATED) is None
 
 
+@pytest.mark.parametrize("turn_rad", [0.0, 0.34, 0.36, 1.5, 3.1])
+def test_a_turn_is_measured_about_whichever_axis(turn_rad):
+    first, axis = Rotation.random(2, rng=np.random.default_rng(4))
+    turned = Rotation.from_rotvec(turn_rad * axis.as_matrix()[0]) * first
+    before, after = (Pose(np.zeros(3), rotation.as_matrix(), np.zeros(3)) for rotation in (first, turned))
+    assert after.turned_rad(before) == pytest.approx(turn_rad, abs=1e-7)
+
+
 def test_the_board_stands_by_its_weight_and_a_shove_displaces_it(teleoperator, scene):
     first = teleoperator.facts()
     beside_m = first.board.position_m + [-BOARD_HALF_M - 0.03, 0.0, 0.022]

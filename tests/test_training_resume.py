@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -144,6 +145,23 @@ def test_run_resumes_with_streamed_pictures_to_the_same_bits(made_up, unbroken, 
         assert main(arguments(made_up, run)) == SAVED_AND_STOPPED
     assert main(arguments(made_up, run, resume=True, stream=True)) == 0
     assert_same_bits(run, unbroken)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_run_on_a_gpu_in_deterministic_mode_resumes_to_the_same_bits(made_up, tmp_path):
+    """In processes of their own: the mode is for good."""
+
+    def train(run: Path, **options: object) -> None:
+        chosen = arguments(made_up, run, device="cuda", deterministic=True, **options)
+        subprocess.run([sys.executable, "-m", "egorecovery", *chosen], check=True, timeout=300)
+
+    train(tmp_path / "unbroken")
+    train(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / f"step_{STEPS:08d}")  # as if killed before it
+    assert steps_saved(tmp_path / "run") == [10, 20]
+    train(tmp_path / "run", resume=True)
+    assert_same_bits(tmp_path / "run", tmp_path / "unbroken")
 
 
 def test_a_finished_run_resumed_is_left_as_it_is(made_up, unbroken, capsys):
