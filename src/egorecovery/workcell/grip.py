@@ -10,6 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from egorecovery.episodes import Side
+from egorecovery.workcell.objects import touched_by
 from egorecovery.workcell.physics import MjData, MjModel, MjSpec, mujoco
 
 _FINGERS = ("finger_left", "finger_right")
@@ -24,21 +25,14 @@ _BEYOND_M = 0.06  # further from the pinch point than any finger
 
 def held(model: MjModel, data: MjData, body: str) -> bool:
     """Whether either hand has hold of a body: a robot finger touches it, or a person's grip on it is active."""
-    return any(held_by(model, data, body, side) for side in Side)
+    return held_by(model, data, body, *Side)
 
 
-def held_by(model: MjModel, data: MjData, body: str, side: Side) -> bool:
-    """The same for one hand."""
-    weld = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_EQUALITY, weld_name(side, body))
-    if weld >= 0 and data.eq_active[weld]:
+def held_by(model: MjModel, data: MjData, body: str, *sides: Side) -> bool:
+    """The same for these hands."""
+    if any(_welded(model, data, body, side) for side in sides):
         return True
-    names = [f"{side}/{finger}" for finger in _FINGERS]
-    fingers = [i for i in (mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name) for name in names) if i >= 0]
-    if not fingers or not data.ncon:
-        return False
-    pairs = model.geom_bodyid[data.contact.geom]  # (contacts, 2) bodies
-    with_body = (pairs == model.body(body).id).any(axis=1)
-    return bool(np.isin(pairs[with_body], fingers).any())
+    return not _fingers(model, sides).isdisjoint(touched_by(model, data, body))
 
 
 def weld_name(side: Side, body: str) -> str:
@@ -82,6 +76,17 @@ def within_grasp(model: MjModel, data: MjData, side: Side, bodies: Iterable[str]
     distances_m = {body: _distance_m(model, data, side, body, 2 * reach_m) for body in bodies}
     nearest = min(distances_m, key=lambda body: distances_m[body], default=None)
     return nearest if nearest is not None and distances_m[nearest] <= reach_m else None
+
+
+def _welded(model: MjModel, data: MjData, body: str, side: Side) -> bool:
+    weld = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_EQUALITY, weld_name(side, body))
+    return weld >= 0 and bool(data.eq_active[weld])
+
+
+def _fingers(model: MjModel, sides: Iterable[Side]) -> set[int]:
+    """By their numbers as bodies. A person's hand has no such body: that is -1, which touches nothing."""
+    names = [f"{side}/{finger}" for side in sides for finger in _FINGERS]
+    return {mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name) for name in names}
 
 
 def _distance_m(model: MjModel, data: MjData, side: Side, body: str, farthest_m: float) -> float:

@@ -27,9 +27,17 @@ class Pose:
         """Between the object's z axis and the vertical."""
         return float(np.arccos(np.clip(self.axes[2, 2], -1, 1)))
 
+    def turned_rad(self, other: "Pose") -> float:
+        """Between the two orientations, about whichever axis."""
+        return float(np.arccos(np.clip((np.vdot(self.axes, other.axes) - 1) / 2, -1, 1)))
+
     @property
     def yaw_rad(self) -> float:
         return float(np.arctan2(self.axes[1, 0], self.axes[0, 0]))
+
+    @property
+    def speed_mps(self) -> float:
+        return float(np.linalg.norm(self.velocity_mps))
 
     @property
     def rotation(self) -> Rotation:
@@ -57,11 +65,14 @@ def put(model: MjModel, data: MjData, body: str, position_m: ndarray, quaternion
 
 def touching(model: MjModel, data: MjData, body: str, other: str) -> bool:
     """Whether any geom of one body is in contact with any geom of the other."""
-    if not data.ncon:
-        return False
-    wanted = model.body(body).id, model.body(other).id
-    pairs = model.geom_bodyid[data.contact.geom]  # (contacts, 2) bodies
-    return bool(((pairs == wanted) | (pairs == wanted[::-1])).all(axis=1).any())
+    return model.body(other).id in touched_by(model, data, body)
+
+
+def touched_by(model: MjModel, data: MjData, body: str) -> set[int]:
+    """The bodies (by number) of which any geom is in contact with any geom of this one."""
+    identifier = model.body(body).id
+    one, other = model.geom_bodyid[data.contact.geom].T  # of every contact
+    return {*other[one == identifier].tolist(), *one[other == identifier].tolist()}
 
 
 def yaw_quaternion(yaw_rad: float) -> Float[ndarray, "4"]:

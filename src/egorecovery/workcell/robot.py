@@ -15,6 +15,7 @@ from egorecovery.workcell.kinematics import HOME, LOWER_RAD, UPPER_RAD
 from egorecovery.workcell.physics import MjData, MjModel, PhysicsState, mujoco
 
 SUBSTEPS = round(1 / RATE_HZ / physics.TIMESTEP_S)
+ALONG_STEP = np.arange(1, SUBSTEPS + 1)[:, None] / SUBSTEPS  # of a control step, at the end of each substep
 LOWEST_TARGET = np.tile(np.append(LOWER_RAD, 0.0), 2)
 HIGHEST_TARGET = np.tile(np.append(UPPER_RAD, 1.0), 2)
 # 3 rad/s, as a small arm's drives allow (the gripper takes what it gets): a wild policy must not ram the table.
@@ -37,7 +38,10 @@ class _Addresses:
 
 
 class RobotCell:
-    """Two arms in a compiled cell. Objects in the cell are moved through `data`; call `refresh` after doing so."""
+    """Two arms in a compiled cell. Objects in the cell are moved through `data`; call `refresh` after doing so.
+
+    A step goes on from what the last refresh has seen.
+    """
 
     def __init__(self, model: MjModel, data: MjData | None = None) -> None:
         self.model = model
@@ -72,12 +76,16 @@ class RobotCell:
         The servos see a ramp from the last target to this one, as a real controller interpolates: steps at 25 Hz
         would shake a grasped object.
         """
-        start = self.data.ctrl[self._at.ctrl]
+        model, data, ctrl = self.model, self.data, self._at.ctrl
+        start = data.ctrl[ctrl]
         goal = np.clip(clip_target(target), start - LARGEST_MOVE, start + LARGEST_MOVE)
-        for substep in range(1, SUBSTEPS + 1):
-            self.data.ctrl[self._at.ctrl] = start + (goal - start) * (substep / SUBSTEPS)
-            mujoco.mj_step(self.model, self.data)
-        physics.check(self.model, self.data)
+        ramp = start + (goal - start) * ALONG_STEP
+        data.ctrl[ctrl] = ramp[0]
+        mujoco.mj_step2(model, data)  # its first half, which no control enters, is done: the last refresh
+        for servo_target in ramp[1:]:
+            data.ctrl[ctrl] = servo_target
+            mujoco.mj_step(model, data)
+        physics.check(model, data)
         self.refresh()
 
     def proprioception(self) -> Float[ndarray, "14"]:

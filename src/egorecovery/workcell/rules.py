@@ -8,7 +8,10 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from egorecovery.episodes import RATE_HZ
+from egorecovery.episodes.vocabulary import STATE_DIM
 from egorecovery.errors import RecipeError
+
+_ARMS = np.delete(np.arange(STATE_DIM), [6, 13])  # grippers do not count: opening them is work
 
 
 class Result(StrEnum):
@@ -48,7 +51,7 @@ class Judge:
 
     def __init__(self, protocol: Protocol, home: Float[ndarray, "14"]) -> None:
         self.protocol = protocol
-        self._home = _arm_joints(home)
+        self._home = home[_ARMS]
         self.frame = -1
         self._goal_since: int | None = None
         self._has_left_home = False
@@ -75,11 +78,6 @@ class Judge:
 
     def _is_reset(self, joints: Float[ndarray, "14"]) -> bool:
         """Back at the initial pose after having gone to work."""
-        distance_rad = float(np.abs(_arm_joints(joints) - self._home).max())
+        distance_rad = float(np.abs(joints[_ARMS] - self._home).max())
         self._has_left_home |= distance_rad > self.protocol.away_rad
         return self._has_left_home and distance_rad < self.protocol.home_rad
-
-
-def _arm_joints(joints: Float[ndarray, "14"]) -> Float[ndarray, "12"]:
-    """Grippers do not count: opening them is work."""
-    return np.delete(np.asarray(joints, float), [6, 13])

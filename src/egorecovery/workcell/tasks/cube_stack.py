@@ -127,7 +127,7 @@ class CubeStack:
 
     def goal(self, facts: CubeFacts) -> bool:
         """On top, upright, and let go of: a cube held in place is not a stack."""
-        return on_top(facts) and not facts.held and float(np.linalg.norm(facts.yellow.velocity_mps)) < 0.02
+        return on_top(facts) and not facts.held and facts.yellow.speed_mps < 0.02
 
     def terminal(self, facts: CubeFacts, first: CubeFacts) -> str | None:
         moved_m = np.linalg.norm(facts.green.position_m[:2] - first.green.position_m[:2])
@@ -168,10 +168,12 @@ class CubeStack:
 
 def on_top(facts: CubeFacts) -> bool:
     """The yellow cube rests on the green one, whatever holds it."""
+    if not facts.stacked_contact:
+        return False
     offset_m = facts.yellow.position_m - facts.green.position_m
     flat = np.abs(facts.yellow.axes[2]).max() > np.cos(np.deg2rad(8))  # any face may be up
     level = abs(offset_m[2] - CUBE_M) < 0.006
-    return bool(facts.stacked_contact and flat and level and np.linalg.norm(offset_m[:2]) < HALF_M)
+    return bool(flat and level and np.linalg.norm(offset_m[:2]) < HALF_M)
 
 
 def _pick(world: World[CubeFacts], rng: Generator, there: bool = False) -> Script:

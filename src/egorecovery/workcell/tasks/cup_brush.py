@@ -119,8 +119,8 @@ class CupBrush:
 
     def goal(self, facts: BrushFacts) -> bool:
         """In the tube, let go of, and quiet; the tube upright."""
-        still = float(np.linalg.norm(facts.brush.velocity_mps)) < STILL_MPS
-        return inserted(facts) and not facts.brush_held and facts.tube.tilt_rad < UPRIGHT_RAD and still
+        at_rest = not facts.brush_held and facts.brush.speed_mps < STILL_MPS
+        return at_rest and facts.tube.tilt_rad < UPRIGHT_RAD and inserted(facts)
 
     def terminal(self, facts: BrushFacts, first: BrushFacts) -> str | None:
         return lost(facts)

@@ -4,6 +4,7 @@ The tube's origin is the middle of its foot, the brush's the very end of its tip
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import pi, radians, tan
 from typing import Any
 
@@ -48,7 +49,7 @@ class BrushFacts:
     tube_held: bool
     touching: bool  # brush and tube
 
-    @property
+    @cached_property
     def tip_in_tube_m(self) -> Float[ndarray, "3"]:
         """Scored in the tube's frame, since the tube may slip in the grip."""
         return self.tube.of(self.brush.position_m)

@@ -35,7 +35,7 @@ class DiskFacts:
 
 def seated(facts: DiskFacts) -> bool:
     """Flush and let go of: the paper asks for a disk that stays seated, and one held in place need not."""
-    return flush(facts) and not facts.held and float(np.linalg.norm(facts.disk.velocity_mps)) < STILL_MPS
+    return flush(facts) and not facts.held and facts.disk.speed_mps < STILL_MPS
 
 
 def flush(facts: DiskFacts) -> bool:
@@ -48,7 +48,7 @@ def lost(facts: DiskFacts, first: DiskFacts) -> str | None:
     moved_m = np.linalg.norm(facts.board.position_m[:2] - first.board.position_m[:2])
     if moved_m > DISPLACED_M:
         return f"the board was displaced by {moved_m * 1000:.0f} mm"
-    turn_rad = (facts.board.rotation * first.board.rotation.inv()).magnitude()
+    turn_rad = facts.board.turned_rad(first.board)
     if turn_rad > TURNED_RAD:
         return f"the board was turned by {np.rad2deg(turn_rad):.0f} degrees"
     if not facts.held and not _reachable(facts.disk):

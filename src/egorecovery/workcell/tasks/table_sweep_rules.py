@@ -56,7 +56,7 @@ class SweepFacts:
         low = [bool(piece.position_m[2] < ON_TABLE_M) for piece in self.trash]
         return tuple(a and not (b or c) for a, b, c in zip(low, self.in_pan, self.in_bin, strict=True))
 
-    @property
+    @cached_property
     def tip_rad(self) -> float:
         """How far the pan's mouth points down."""
         return float(-np.arcsin(np.clip(self.pan.axes[2, 1], -1, 1)))
@@ -74,7 +74,7 @@ def sweep_facts(model: MjModel, data: MjData) -> SweepFacts:
 
 def goal(facts: SweepFacts) -> bool:
     """All the trash is in the bin and has come to rest."""
-    return all(facts.in_bin) and all(float(np.linalg.norm(piece.velocity_mps)) < 0.05 for piece in facts.trash)
+    return all(facts.in_bin) and all(piece.speed_mps < 0.05 for piece in facts.trash)
 
 
 def terminal(facts: SweepFacts) -> str | None:
@@ -105,5 +105,6 @@ def _in_bin(piece: Pose) -> bool:
 
 
 def _reachable(thing: Pose) -> bool:
-    *across_m, z_m = thing.position_m.tolist()
-    return z_m > -0.01 and all(low <= at_m <= high for at_m, (low, high) in zip(across_m, REACHABLE_M, strict=True))
+    x_m, y_m, z_m = thing.position_m.tolist()
+    (lowest_x_m, highest_x_m), (lowest_y_m, highest_y_m) = REACHABLE_M
+    return lowest_x_m <= x_m <= highest_x_m and lowest_y_m <= y_m <= highest_y_m and z_m > -0.01
