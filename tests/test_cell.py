@@ -227,6 +227,7 @@ def test_a_state_of_another_scene_is_not_restored(robot):
 
 def test_an_impossible_speed_is_reported_with_its_joint(robot):
     robot.data.qvel[robot.model.joint("cube").dofadr[0]] = 1e6
+    robot.refresh()
     with pytest.raises(PhysicsDiverged, match="cube"):
         robot.step(HOME)
 
@@ -234,6 +235,7 @@ def test_an_impossible_speed_is_reported_with_its_joint(robot):
 def test_numbers_that_are_none_are_reported_and_leave_no_log_file(robot, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     robot.data.qvel[robot.model.joint("cube").dofadr[0]] = np.nan
+    robot.refresh()
     with pytest.raises(PhysicsDiverged, match="diverged at t="):
         robot.step(HOME)
     assert not list(tmp_path.iterdir())

@@ -238,6 +238,35 @@ def test_the_next_tasks_data_is_made_while_trainings_are_under_way(tmp_path, mon
     assert (len(outcome.failed), outcome.left) == (6, [])
 
 
+def test_data_that_fails_while_others_train_fails_its_cells_though_time_runs_out(tmp_path, monkeypatch):
+    class Endless(TrainingProcess):
+        stopped = False
+
+        def __init__(self, *_):
+            pass
+
+        def step(self):
+            return 0
+
+        def ended(self):
+            return False
+
+        def stop(self):
+            pass
+
+    def provide(root, *_, **__):
+        if root.name == "cup_brush":
+            raise OSError("no space")
+
+    monkeypatch.setattr(experiment_data, "provide", provide)
+    monkeypatch.setattr(scheduler, "TrainingProcess", Endless)
+    outcome = run_tiny(tmp_path / "out", tasks=("cube_stack", "cup_brush"), trainings_at_once=2, budget_minutes=0.03)
+    assert sorted(outcome.left) == sorted(CELLS.values())
+    assert {cell.split("-")[0] for cell in outcome.failed} == {"cup_brush"}
+    assert len(outcome.failed) == 3
+    assert outcome.exit_code == 1
+
+
 def test_trainings_in_processes_of_their_own_give_the_same_results_and_one_may_fail(with_data, whole):
     [plain] = plan_suite(SUITE, recipe=recipe, only=["*robot_success*"]).cells
     (with_data / "trainings" / plain.training_id).mkdir(parents=True)
@@ -294,10 +323,13 @@ def test_folders_of_two_machines_merge(out, tmp_path):
     other = Path(shutil.copytree(out, tmp_path / "other"))
     shutil.rmtree(out / "cells" / CELLS["plain"])
     shutil.rmtree(other / "cells" / CELLS["full"])
-    (other / "diagnostics" / "cube_stack").mkdir(parents=True)
-    (other / "diagnostics" / "cube_stack" / "gate.png").write_text("a picture")
+    for folder, files in ((out, ("gate.png",)), (other, ("gate.png", "diagnostics.json"))):  # one is not finished
+        (folder / "diagnostics" / "cube_stack").mkdir(parents=True)
+        for name in files:
+            (folder / "diagnostics" / "cube_stack" / name).write_text(folder.name)
     assert merge([out, other], tmp_path / "merged") == sorted(CELLS.values())
-    assert (tmp_path / "merged" / "diagnostics" / "cube_stack" / "gate.png").read_text() == "a picture"
+    assert (tmp_path / "merged" / "diagnostics" / "cube_stack" / "gate.png").read_text() == "other"
+    shutil.rmtree(tmp_path / "merged" / "diagnostics")
     assert merge([out, other], tmp_path / "merged") == []
     assert len(run_tiny(tmp_path / "merged").there) == 3
 
@@ -313,7 +345,7 @@ def test_a_merge_of_different_results_is_refused(out, tmp_path):
     rollouts.write_bytes(b"".join(rollouts.read_bytes().splitlines(keepends=True)[:-1]))
     with pytest.raises(FolderError, match="has different results"):
         merge([other], out)
-    (other / "suite.json").write_text('{"suite": "other", "schema": 1}')
+    (other / "suite.json").write_text(json.dumps({"suite": "other", "schema": 1, "computed_by": COMPUTED_BY}))
     with pytest.raises(FolderError, match="holds the suite"):
         merge([other], out)
 
@@ -332,7 +364,7 @@ def tiny_verb(monkeypatch):
     choices = {"recipe": recipe, "protocol": protocol}
     really = experiment_cli.Experiment._chosen
     monkeypatch.setattr(experiment_cli.Experiment, "_chosen", lambda self: {**really(self), **choices})
-    monkeypatch.setattr(experiment_cli, "_written", lambda out: f"report: {out}/report.html")
+    monkeypatch.setattr(experiment_cli, "_write_report", lambda out: f"report: {out}/report.html")
 
 
 def test_the_verb_runs_a_suite_and_shows_it_beside_the_papers(out, tiny_verb, capsys):
@@ -360,6 +392,16 @@ def test_the_verb_merges_folders_into_a_report_and_runs_nothing(out, tmp_path, t
     assert "2 cells copied" in capsys.readouterr().out
     assert sorted(ExperimentFolder(merged).done()) == sorted([CELLS["full"], CELLS["closed"]])
     assert not (merged / "data").exists()
+
+
+def test_cells_of_another_suite_or_version_are_not_merged(out, tmp_path, tiny_verb, capsys):
+    assert main(["experiment", "ablation", "--out", str(tmp_path / "merged"), "--merge", str(out)]) == 2
+    assert "holds the suite 'tiny', not 'ablation'" in capsys.readouterr().err
+    card = json.loads((out / "suite.json").read_text())
+    (out / "suite.json").write_text(json.dumps({**card, "computed_by": 1}))
+    assert main(["experiment", "main", "--out", str(tmp_path / "merged"), "--merge", str(out)]) == 2
+    assert "was made by version 1 of workcell and policy" in capsys.readouterr().err
+    assert not (tmp_path / "merged").exists()
 
 
 def test_the_verb_says_that_a_suite_is_not_built(tmp_path, capsys):

@@ -49,7 +49,7 @@ def rollout(index, succeeded, *, task, regime, seed, method, acts):
         regime=regime,
         index=index,
         start={"mode": "nominal" if regime == "initial" else modes[index % len(modes)], "x": index},
-        protocol={"starts_seed": "comparison"},
+        protocol={"starts_seed": "comparison", "replan_steps": 20},
         outcome="success" if succeeded else "failure",
         reason="",
         duration_s=1.0,
@@ -352,7 +352,7 @@ def test_methods_of_unlike_tasks_are_shown_side_by_side_on_the_tasks_they_share(
     add_cell(out, "robot_recovery", "cup_brush", initial=solved(9), recovery=solved(20))
     add_cell(out, "egorecovery", "cube_stack", initial=solved(9), recovery=solved(12))
     report, html, text = report_of(out)
-    assert re.findall(r"recovers (\d+ of \d+)</small>", html) == ["7 of 20", "12 of 20"]
+    assert re.findall(r"<small>recovers (.*?)</small>", html) == ["7 of 20 on Cube stack", "12 of 20 on Cube stack"]
     assert html.count("<small>1 of 2 tasks</small>") == 2  # EgoRecovery's averages of both rates
     assert "60.0 (12/20) [38.7, 78.1], 1 of 2 tasks |" in text
     assert [one["tasks"] for one in report["comparisons"]] == [["cube_stack"], ["cube_stack"]]  # pooled is per task

@@ -81,6 +81,7 @@ def test_a_rollout_saved_in_the_middle_goes_on_identically(cube_cell):
 def test_physics_that_diverges_is_a_failed_rollout_with_its_reason(cube_cell, monkeypatch):
     cube_cell.reset(scene_named("cube_stack").draw_initial(np.random.default_rng(0)))
     cube_cell.robot.data.qvel[20] = 1e5
+    cube_cell.robot.refresh()
     outcome = cube_cell.step(cube_cell.robot.target())
     assert outcome is not None
     assert not outcome.succeeded

@@ -64,7 +64,7 @@ class Experiment:
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
     merge: tuple[Path, ...] = ()
-    """Copy finished cells of these folders into --out and report on all of them; nothing is run."""
+    """Copy finished cells and diagnoses of these folders into --out and report on all that is there; run nothing."""
     diagnostics: bool = False
     """At the end, diagnose EgoRecovery's policy of seed 0 on each task, beside robot_recovery's where it is there."""
     films: Annotated[int, tyro.conf.arg(metavar="N")] = 0
@@ -78,7 +78,7 @@ class Experiment:
 
         suite = suite_named(self.suite)
         if self.merge:
-            console.print(f"{len(merge(self.merge, self.out))} cells copied")
+            console.print(f"{len(merge(self.merge, self.out, suite.name))} cells copied")
         if self.list:
             return self._list(suite)
         if self.merge:
@@ -116,7 +116,7 @@ class Experiment:
         folder = ExperimentFolder(self.out)
         if folder.done():
             _show(folder, suite)
-            console.print(_written(self.out), soft_wrap=True)
+            console.print(_write_report(self.out), soft_wrap=True)
 
     def _chosen(self) -> dict[str, Any]:
         from egorecovery.evaluation import bench_protocol, paper_protocol
@@ -181,7 +181,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
-def _written(out: Path) -> str:
+def _write_report(out: Path) -> str:
     """Says where the report is. Results are worth more: no failure to describe them is a failure of the experiment."""
     try:
         from egorecovery.experiments.report import write_report
@@ -212,12 +212,17 @@ def _show(folder: "ExperimentFolder", suite: "Suite") -> None:
         for task in [*tasks, "all"]:
             table.add_column(task, justify="right")
         for row in suite.rows:
+            own = {cell: card["task"] for cell, card in found.items() if row.made(card)}
+            whole = {*own.values()} == {*suite.tasks}
             cells = []
             for task in [*tasks, None]:
-                own = [cell for cell, card in found.items() if row.made(card) and task in (None, card["task"])]
-                rollouts = [record for cell in own for record in records[cell] if record.regime == regime]
-                paper = paper_rate(suite.name, row.name, task, regime, row.episodes)
-                beside = "" if paper is None else f"\npaper {paper:.1f}"
-                cells.append((str(rate(rollouts)).replace("  ", "\n") if rollouts else "-") + beside)
+                chosen = [cell for cell, its_task in own.items() if task in (None, its_task)]
+                rollouts = [record for cell in chosen for record in records[cell] if record.regime == regime]
+                words = [str(rate(rollouts)).replace("  ", "\n") if rollouts else "-"]
+                if task is None and rollouts and not whole:
+                    words.append(f"{len({*own.values()})} of {len(suite.tasks)} tasks")
+                elif (paper := paper_rate(suite.name, row.name, task, regime, row.episodes)) is not None:
+                    words.append(f"paper {paper:.1f}")
+                cells.append("\n".join(words))
             table.add_row(f"{row.name}\n{'+'.join(map(str, row.episodes))}", *cells)
         console.print(table)

@@ -1,4 +1,7 @@
-"""The data of a suite: one store per task, large enough for its largest budgets, made once and shared by all cells."""
+"""The data of a suite: one store per task, large enough for its largest budgets, made once and shared by all cells.
+
+Sources that no cell at hand needs are left for later.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -40,14 +43,14 @@ def provide(
     wanted: Sequence[Order],
     recipe: Recipe,
     *,
-    of: Sequence[Order] = (),
+    allowed: Sequence[Order] = (),
     workers: int = 1,
     executor: Executor = "local",
     on_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> EpisodeStore:
-    """The labelled store of a task, with what was missing added. Refuses one with episodes of no order in `of`."""
+    """The labelled store of a task, with what was missing added. Refuses one with other episodes, unless allowed."""
     store = EpisodeStore.create(root)
-    names = {Job(order, index, root).name for order in (*wanted, *of) for index in range(order.episodes)}
+    names = {Job(order, index, root).name for order in (*wanted, *allowed) for index in range(order.episodes)}
     strangers = sorted(set(store.ids()) - names)
     if strangers:
         raise StoreError(
@@ -59,5 +62,5 @@ def provide(
         on_progress(f"{order.task} {order.source}", done, total)
 
     collect(wanted, store, workers, executor, progress)
-    label_store(store, recipe.intent, workers)
+    label_store(store, recipe.intent, workers, lambda done, total: on_progress(f"{recipe.task} labels", done, total))
     return store

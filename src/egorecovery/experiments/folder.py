@@ -31,6 +31,7 @@ SCHEMA = 1
 COMPUTED_BY = 3
 FILMS = "films"  # of a cell
 DIAGNOSTICS = "diagnostics"  # one folder per task
+DIAGNOSIS = "diagnostics.json"  # in each of them, written last
 COPIED = {"cells", "data", "trainings", DIAGNOSTICS}  # what a person may have put together from several machines
 
 
@@ -49,11 +50,7 @@ class ExperimentFolder:
         if (root / "suite.json").exists():
             if found.suite != suite:
                 raise FolderError(f"{root} holds the suite {found.suite!r}, not {suite!r}; use another --out")
-            if (version := found.computed_by) != COMPUTED_BY:
-                raise FolderError(
-                    f"{root} was made by version {version} of workcell and policy, this is {COMPUTED_BY}: old and new "
-                    f"results must not be mixed; use another --out"
-                )
+            found.require_current()
             return found
         if root.exists() and not {path.name for path in root.iterdir()} <= COPIED:
             raise FolderError(f"{root} is not empty and holds no experiment; name an empty or a new folder with --out")
@@ -77,8 +74,16 @@ class ExperimentFolder:
     def computed_by(self) -> int:
         return json.loads((self.root / "suite.json").read_text()).get("computed_by", 1)
 
+    def require_current(self) -> None:
+        if (version := self.computed_by) != COMPUTED_BY:
+            raise FolderError(
+                f"{self.root} was made by version {version} of workcell and policy, this is {COMPUTED_BY}: old and new "
+                f"results must not be mixed; use another folder"
+            )
+
     def diagnoses(self) -> list[Path]:
-        return sorted(path for path in (self.root / DIAGNOSTICS).glob("[!.]*") if path.is_dir())
+        """The finished ones."""
+        return sorted(path.parent for path in (self.root / DIAGNOSTICS).glob(f"[!.]*/{DIAGNOSIS}"))
 
     def lock(self) -> WriterLock:
         return WriterLock(self.root / "writer.lock")
@@ -161,15 +166,20 @@ class ExperimentFolder:
         write_file(folder / "error.json", json.dumps(record, indent=1).encode() + b"\n")
 
 
-def merge(sources: Sequence[Path], into: Path) -> list[str]:
-    """Copies finished cells and diagnoses that `into` lacks; returns the cells. Two results of a cell are refused."""
+def merge(sources: Sequence[Path], into: Path, suite: str | None = None) -> list[str]:
+    """Copies finished cells that `into` lacks; returns their names. Two different results of a cell are refused.
+
+    Diagnoses come along, the first of each task.
+    """
     folders = [ExperimentFolder(source) for source in sources]
     if not folders:
         return []
-    target = ExperimentFolder.create(into, folders[0].suite)
+    suite = suite or folders[0].suite
     for folder in folders:
-        if folder.suite != target.suite:
-            raise FolderError(f"{folder.root} holds the suite {folder.suite!r}, {into} holds {target.suite!r}")
+        if folder.suite != suite:
+            raise FolderError(f"{folder.root} holds the suite {folder.suite!r}, not {suite!r}")
+        folder.require_current()
+    target = ExperimentFolder.create(into, suite)
     with target.lock():
         fresh: dict[str, ExperimentFolder] = {}
         for folder in folders:
@@ -183,7 +193,7 @@ def merge(sources: Sequence[Path], into: Path) -> list[str]:
             _copy(folder.cell(cell), target.cell(cell), target.root / ".merging")
         for diagnosis in (path for folder in folders for path in folder.diagnoses()):
             home = target.root / DIAGNOSTICS / diagnosis.name
-            if not home.exists():
+            if not (home / DIAGNOSIS).exists():
                 _copy(diagnosis, home, target.root / ".merging")
     return sorted(fresh)
 

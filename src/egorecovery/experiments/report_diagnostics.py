@@ -8,13 +8,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from egorecovery.experiments.folder import DIAGNOSTICS
+from egorecovery.experiments.folder import DIAGNOSIS, DIAGNOSTICS
 from egorecovery.experiments.report_arms import task_order, task_title
 from egorecovery.experiments.report_cells import ReportError
 from egorecovery.experiments.report_diagnostic_rows import DiagnosticRow, rows
 
 SCHEMA = 1
-RECORD = "diagnostics.json"
 CAPTIONS = {
     "ks": "KS distance between robot and human by DCT coefficient: below the dotted line, no difference is shown.",
     "coverage": "Starts of recovery episodes beside those that evaluation draws, by failure mode.",
@@ -66,14 +65,14 @@ class TaskDiagnosis:
 def diagnoses(root: Path) -> list[TaskDiagnosis]:
     """Those of an experiment's folder, in the paper's order of tasks."""
     folders = sorted(
-        (path.parent for path in (root / DIAGNOSTICS).glob(f"*/{RECORD}")), key=lambda path: task_order(path.name)
+        (path.parent for path in (root / DIAGNOSTICS).glob(f"*/{DIAGNOSIS}")), key=lambda path: task_order(path.name)
     )
     return [one for folder in folders if (one := diagnosis_in(folder))]
 
 
 def diagnosis_in(folder: Path) -> TaskDiagnosis | None:
     """A finished diagnosis; None where there is none."""
-    path = folder / RECORD
+    path = folder / DIAGNOSIS
     try:
         record = json.loads(path.read_text())
         if record["schema"] != SCHEMA:

@@ -16,7 +16,7 @@ from egorecovery.experiments.report_svg import GRID, INK, Axis, Canvas
 Ending = tuple[Regime, bool]  # where rollouts started, and whether they succeeded
 COLOUR: Mapping[Regime, str] = {"recovery": "#009E73", "initial": "#595959"}
 START: Mapping[Regime, str] = {"recovery": "failures", "initial": "nominal starts"}
-FEWEST = 5  # rollouts still going; a mean of fewer is not drawn
+FEWEST = 5  # rollouts under way; a mean of fewer is not drawn
 SHARE = 0.2  # nor of a smaller part of them
 
 
@@ -49,8 +49,8 @@ class GateInRollouts:
             "first_decision_open": {regime: self.opened(regime) for regime in REGIMES},
             "decision_s": self.decision_s,
             "mean_gate": [
-                {"regime": regime, "succeeded": succeeded, "rollouts": self.counts[regime, succeeded], "gate": [*gates]}
-                for (regime, succeeded), gates in self.curves.items()
+                {"regime": regime, "succeeded": succeeded, "rollouts": self.counts[regime, succeeded], "gate": [*means]}
+                for (regime, succeeded), means in self.curves.items()
             ],
         }
 
@@ -71,14 +71,14 @@ def _gate(numbers: Numbers, arm: Arm, task: str) -> GateInRollouts | None:
         (regime, succeeded): part
         for regime in reversed(REGIMES)
         for succeeded in (True, False)
-        if (part := [one for one in rollouts[regime] if one.succeeded == succeeded])
+        if len(part := [one for one in rollouts[regime] if one.succeeded == succeeded]) >= FEWEST
     }
     return GateInRollouts(
         task=task,
         first={regime: [one.gate_trace[0] for one in rollouts[regime]] for regime in REGIMES},
         curves={ending: _means(part) for ending, part in parts.items()},
         counts={ending: len(part) for ending, part in parts.items()},
-        decision_s=float(rollouts["initial"][0].protocol.get("replan_steps", 1)) / RATE_HZ,
+        decision_s=rollouts["initial"][0].protocol["replan_steps"] / RATE_HZ,
     )
 
 
@@ -86,7 +86,7 @@ def _means(rollouts: Sequence[RolloutRecord]) -> list[float]:
     means = []
     for column in zip_longest(*(one.gate_trace for one in rollouts)):
         going = [gate for gate in column if gate is not None]
-        if len(going) < max(min(FEWEST, len(rollouts)), SHARE * len(rollouts)):
+        if len(going) < max(FEWEST, SHARE * len(rollouts)):
             break
         means.append(sum(going) / len(going))
     return means
@@ -97,7 +97,8 @@ def section(found: Sequence[GateInRollouts]) -> str:
         return ""
     told = (
         "The gate of EgoRecovery's rollouts, as it was used. Drawn: its mean from decision to decision, while at least "
-        f"{SHARE:.0%} of the rollouts are under way. Below it the first decision alone, when nothing has moved yet."
+        f"{SHARE:.0%} of the rollouts, and {FEWEST}, are under way. Below it the first decision alone, when nothing "
+        "has moved yet."
     )
     charts = "".join(_chart(one) for one in found)
     rows = "".join(
@@ -139,7 +140,7 @@ def _legend() -> str:
 def _chart(one: GateInRollouts) -> str:
     title = task_title(one.task)
     canvas = Canvas(width=286, height=190, label=f"{title}: mean gate over time")
-    last_s = max(len(gates) for gates in one.curves.values()) * one.decision_s
+    last_s = max((len(means) for means in one.curves.values()), default=1) * one.decision_s
     across = Axis(low=0, high=last_s, start_px=34, end_px=276)
     up = Axis(low=0, high=1, start_px=160, end_px=28)
     canvas.text(4, 15, title, size=11, colour=INK, bold=True)
@@ -149,7 +150,7 @@ def _chart(one: GateInRollouts) -> str:
     for second in range(0, int(last_s) + 1, 5):
         canvas.text(across(second), 174, str(second), anchor="middle", size=9.5)
     canvas.text(276, 187, "seconds", anchor="end", size=9.5)
-    for (regime, succeeded), gates in one.curves.items():
-        points = [(across(number * one.decision_s), up(gate)) for number, gate in enumerate(gates)]
+    for (regime, succeeded), means in one.curves.items():
+        points = [(across(number * one.decision_s), up(gate)) for number, gate in enumerate(means)]
         canvas.path(points, COLOUR[regime], 1.8, "" if succeeded else "5 4")
     return canvas.svg()

@@ -155,14 +155,18 @@ class Numbers:
         """Pooled and per task, both regimes."""
         named = [[(self.find(first), self.find(second)) for first, second in pairs] for pairs in (DECISIVE, COARSE)]
         complete = [[(first, second) for first, second in pairs if first and second] for pairs in named]
-        fought: list[Duel] = []
-        for first, second in complete[0] or complete[1]:
-            for regime in reversed(REGIMES):
-                pooled = self.duel(first, second, regime)
-                per_task = pooled.tasks if pooled and len(pooled.tasks) > 1 else ()
-                wanted = [pooled, *(self.duel(first, second, regime, task) for task in per_task)]
-                fought += [duel for duel in wanted if duel is not None]
-        return fought
+        wanted = [
+            self.duel(first, second, regime, task)
+            for first, second in complete[0] or complete[1]
+            for regime in reversed(REGIMES)
+            for task in (None, *self._told_apart(first, second))
+        ]
+        return [duel for duel in wanted if duel is not None]
+
+    def _told_apart(self, first: Arm, second: Arm) -> list[str]:
+        """The tasks that both have, where they are several."""
+        shared = [task for task in self.tasks_of(first) if task in self.tasks_of(second)]
+        return shared if len(shared) > 1 else []
 
     def over_seeds(self, arm: Arm, regime: Regime) -> SeedSummary | None:
         """For arms that were trained more than once."""

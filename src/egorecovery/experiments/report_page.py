@@ -48,13 +48,14 @@ def _tiles(numbers: Numbers, found: Sequence[Finding]) -> str:
     methods = ("robot_success", "robot_recovery", "direct_human_recovery_mix", "egorecovery")
     arms = [] if numbers.like in BUDGET_SUITES else [arm for arm in map(numbers.find, methods) if arm]
     tasks = [task for task in numbers.tasks if all(task in numbers.tasks_of(arm) for arm in arms)]
+    where = "" if tasks == list(numbers.tasks) else f" on {', '.join(map(task_title, tasks))}"
     tiles = []
     for arm in arms:
         rate = numbers.average(arm, "recovery", tasks)
         if rate:
             tiles.append(
                 f'<div class="tile"><b>{percent(rate.value)}%</b><span>{escape(arm.label)}</span>'
-                f"<small>recovers {rate.successes:,} of {rate.rollouts:,}</small></div>"
+                f"<small>recovers {rate.successes:,} of {rate.rollouts:,}{escape(where)}</small></div>"
             )
     counts = {name: sum(one.verdict == name for one in found) for name in MARKS}
     words = {"holds": "hold"}

@@ -71,7 +71,7 @@ def run_suite(
         schedule=schedule or {},
     )
     with folder.lock():
-        outcome = Scheduler(plan, folder, resources, deadline_s, on_event).go()
+        outcome = Scheduler(plan, folder, resources, deadline_s, on_event, whole_data=diagnostics).go()
 
         def tell(stage: Stage, what: str, done: int, total: int) -> None:
             left = len(outcome.left)

@@ -41,7 +41,9 @@ class Scheduler:
         resources: Resources,
         deadline_s: float | None,
         on_event: Callable[[Event], None],
+        whole_data: bool = False,
     ) -> None:
+        """With `whole_data`, stores get what the whole suite needs, not only what the chosen cells do."""
         self.plan, self.folder, self.resources = plan, folder, resources
         self.deadline_s, self.on_event = deadline_s, on_event
         self.outcome = SuiteOutcome()
@@ -52,7 +54,8 @@ class Scheduler:
                 self.outcome.there.append(cell.id)
             else:
                 todo.append(cell)
-        self.orders = {task: orders_of(plan for plan in todo if plan.cell.task == task) for task in plan.orders}
+        needed = {task: orders_of(cell for cell in todo if cell.cell.task == task) for task in plan.orders}
+        self.orders = plan.orders if whole_data else needed
         self.waiting: list[Training] = trainings(todo)
         self.running: list[tuple[Training, TrainingProcess]] = []
         self.told: dict[str, int] = {}  # the steps of running trainings that watchers know of
@@ -60,7 +63,6 @@ class Scheduler:
         self.here: list[CellPlan] = []  # under way in this process
         self.here_left_s: float | None = 0.0
         self.with_data: set[str] = set()  # tasks whose store is complete
-        self.without_data: dict[str, Exception] = {}  # tasks whose data could not be made
         self.pool: RolloutPool | None = None
 
     def go(self) -> SuiteOutcome:
@@ -100,17 +102,9 @@ class Scheduler:
         """Where a training could start, or nothing can be evaluated: trainings leave most cores to us."""
         if self.trained and len(self.running) == self.resources.trainings_at_once:
             return
-        known = {*self.with_data, *self.without_data}
-        training = self._next(training for training in self.waiting if training.task not in known)
-        if training is None:
-            return
-        try:
-            self._provide_data(training.task)
-        except OutOfTime:
-            raise
-        except Exception as error:
-            self.without_data[training.task] = error  # told when its trainings should start
-        self._tend()
+        training = self._next(training for training in self.waiting if training.task not in self.with_data)
+        if training is not None and self._has_data(training.task):
+            self._tend()
 
     def _next(self, waiting: Iterable[Training]) -> Training | None:
         """The first training that there is time for."""
@@ -118,7 +112,7 @@ class Scheduler:
             under_way = [cell for other, _ in self.running for cell in other.cells]
             to_evaluate = (*training.cells, *self.here, *self.trained, *under_way)
             evaluations = [self.timing.evaluation_s(cell) for cell in to_evaluate]
-            parts = [self.timing.training_s(training.recipe), *evaluations]
+            parts = [self.timing.training_s(training.recipe), self._data_s(training.task), *evaluations]
             if self._has_time(None if None in parts else sum(part or 0.0 for part in parts)):
                 return training
         return None
@@ -143,16 +137,9 @@ class Scheduler:
             self._start(training)
 
     def _start(self, training: Training) -> None:
-        self.waiting.remove(training)
-        try:
-            self._provide_data(training.task)
-        except OutOfTime:
-            self.waiting.insert(0, training)
-            raise
-        except Exception as error:
-            self.without_data[training.task] = error
-            self._failed(training.cells, "data", error)
+        if not self._has_data(training.task):
             return
+        self.waiting.remove(training)
         job = TrainingJob(
             recipe=training.recipe,
             store=self.folder.data(training.task),
@@ -169,26 +156,47 @@ class Scheduler:
         except OSError as error:
             self._failed(training.cells, "training", error)
 
-    def _provide_data(self, task: str) -> None:
+    def _has_data(self, task: str) -> bool:
+        """Makes what is missing. Where that fails, so do all trainings of the task."""
         if task in self.with_data:
-            return
-        if task in self.without_data:
-            raise self.without_data[task]
+            return True
+        try:
+            self._provide_data(task)
+        except OutOfTime:
+            raise
+        except Exception as error:
+            for training in [training for training in self.waiting if training.task == task]:
+                self.waiting.remove(training)
+                self._failed(training.cells, "data", error)
+            return False
+        self.with_data.add(task)
+        return True
 
+    def _provide_data(self, task: str) -> None:
         def progress(what: str, done: int, total: int) -> None:
             self._tell("progress", what, stage="data", done=done, total=total)
             self._tend()
 
+        root = self.folder.data(task)
+        from_nothing, started_s = not root.exists(), time.monotonic()
         data.provide(
-            self.folder.data(task),
+            root,
             self.orders[task],
             self.plan.recipes[task],
-            of=self.plan.orders[task],
+            allowed=self.plan.orders[task],
             workers=self.resources.data_workers,
             executor=self.resources.executor,
             on_progress=progress,
         )
-        self.with_data.add(task)
+        if from_nothing:
+            self.timing.provided(self._episodes(task), time.monotonic() - started_s)
+
+    def _data_s(self, task: str) -> float:
+        """Until a task's data is there; nothing as long as nobody knows."""
+        return 0.0 if task in self.with_data else self.timing.data_s(self._episodes(task)) or 0.0
+
+    def _episodes(self, task: str) -> int:
+        return sum(order.episodes for order in self.orders[task])
 
     def _check_time(self) -> None:
         if self.deadline_s is not None and time.monotonic() > self.deadline_s:

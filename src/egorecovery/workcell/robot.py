@@ -40,7 +40,7 @@ class _Addresses:
 class RobotCell:
     """Two arms in a compiled cell. Objects in the cell are moved through `data`; call `refresh` after doing so.
 
-    A step goes on from what the last refresh has seen.
+    A step goes on from what the last refresh saw: without one, from contacts and forces that are no more.
     """
 
     def __init__(self, model: MjModel, data: MjData | None = None) -> None:
