@@ -208,25 +208,32 @@ def test_data_that_cannot_be_made_fails_its_cells_once(tmp_path, monkeypatch):
     assert len(tries) == 1
 
 
+class Endless(TrainingProcess):
+    """Trains until it is stopped; no process is behind it."""
+
+    stopped = False
+
+    def __init__(self, *_):
+        pass
+
+    def step(self):
+        return 0
+
+    def ended(self):
+        return False
+
+    def stop(self):
+        pass
+
+
 def test_the_next_tasks_data_is_made_while_trainings_are_under_way(tmp_path, monkeypatch):
     made = []
 
-    class Patient(TrainingProcess):
+    class Patient(Endless):
         """Trains until there is data of both tasks, and fails."""
-
-        stopped = False
-
-        def __init__(self, *_):
-            pass
-
-        def step(self):
-            return 0
 
         def ended(self):
             return len(made) == 2
-
-        def stop(self):
-            pass
 
         def require_success(self):
             raise TrainingFailed("seen enough")
@@ -239,21 +246,6 @@ def test_the_next_tasks_data_is_made_while_trainings_are_under_way(tmp_path, mon
 
 
 def test_data_that_fails_while_others_train_fails_its_cells_though_time_runs_out(tmp_path, monkeypatch):
-    class Endless(TrainingProcess):
-        stopped = False
-
-        def __init__(self, *_):
-            pass
-
-        def step(self):
-            return 0
-
-        def ended(self):
-            return False
-
-        def stop(self):
-            pass
-
     def provide(root, *_, **__):
         if root.name == "cup_brush":
             raise OSError("no space")

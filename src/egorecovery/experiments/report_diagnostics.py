@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from egorecovery.experiments.folder import DIAGNOSIS, DIAGNOSTICS
+from egorecovery.experiments.folder import DIAGNOSIS, ExperimentFolder
 from egorecovery.experiments.report_arms import task_order, task_title
 from egorecovery.experiments.report_cells import ReportError
 from egorecovery.experiments.report_diagnostic_rows import DiagnosticRow, rows
@@ -64,9 +64,7 @@ class TaskDiagnosis:
 
 def diagnoses(root: Path) -> list[TaskDiagnosis]:
     """Those of an experiment's folder, in the paper's order of tasks."""
-    folders = sorted(
-        (path.parent for path in (root / DIAGNOSTICS).glob(f"*/{DIAGNOSIS}")), key=lambda path: task_order(path.name)
-    )
+    folders = sorted(ExperimentFolder(root).diagnoses(), key=lambda path: task_order(path.name))
     return [one for folder in folders if (one := diagnosis_in(folder))]
 
 

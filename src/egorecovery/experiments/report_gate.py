@@ -10,11 +10,12 @@ from egorecovery.episodes import RATE_HZ
 from egorecovery.evaluation.protocol import REGIMES, Regime
 from egorecovery.evaluation.results import RolloutRecord
 from egorecovery.experiments.report_arms import Arm, task_title
+from egorecovery.experiments.report_figures import OTHER, STYLE
 from egorecovery.experiments.report_numbers import Numbers
 from egorecovery.experiments.report_svg import GRID, INK, Axis, Canvas
 
 Ending = tuple[Regime, bool]  # where rollouts started, and whether they succeeded
-COLOUR: Mapping[Regime, str] = {"recovery": "#009E73", "initial": "#595959"}
+COLOUR: Mapping[Regime, str] = {"recovery": STYLE["egorecovery"][0], "initial": OTHER[0]}
 START: Mapping[Regime, str] = {"recovery": "failures", "initial": "nominal starts"}
 FEWEST = 5  # rollouts under way; a mean of fewer is not drawn
 SHARE = 0.2  # nor of a smaller part of them
