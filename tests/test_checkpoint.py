@@ -177,7 +177,15 @@ def test_damaged_tensors_are_refused_by_the_name_of_their_file(folder, policy, n
         "missing": file.unlink,
     }[damage]()
     with pytest.raises(CheckpointError, match=f"{name}: missing or damaged; use an earlier checkpoint"):
-        open_checkpoint(path)
+        read_everything(path)
+
+
+def test_weights_and_card_alone_are_a_policy_but_cannot_be_trained_on(folder, policy):
+    path = write(folder, policy)
+    (path / "training.safetensors").unlink()
+    load_action_source(path, device="cpu")
+    with pytest.raises(CheckpointError, match=r"training\.safetensors: missing or damaged"):
+        open_checkpoint(path).training_state()
 
 
 @pytest.mark.fault

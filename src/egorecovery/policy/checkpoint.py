@@ -3,6 +3,8 @@
 checkpoints/step_00002000/policy.safetensors     weights to use (the average, where one is kept)
                           training.safetensors   what resuming needs: master weights, optimiser, clipping
                           checkpoint.json        recipe, statistics, data hashes, SHA-256 of both; written last
+
+To use a policy elsewhere, its weights and the card are enough.
 """
 
 import os
@@ -32,7 +34,7 @@ FILES = ("policy.safetensors", "training.safetensors")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Checkpoint:
-    """The card of a checkpoint; tensors are read when asked for, after their hashes were checked."""
+    """The card of a checkpoint; tensors are checked and read when asked for, so that a policy needs only its own."""
 
     path: Path
     step: int
@@ -41,16 +43,26 @@ class Checkpoint:
     data: str  # hash of all training episodes and labels
     revision: str | None  # of the code
     gate_sample: list[float]  # gates of held-out robot frames, for the shuffled-gate intervention
+    files: dict[str, str]  # SHA-256 by name
 
     @property
     def config(self) -> PolicyConfig:
         return from_json(PolicyConfig, self.recipe.get("policy"), "recipe.policy")
 
     def weights(self) -> dict[str, Tensor]:
-        return _tensors(self.path, "policy.safetensors")
+        return self._tensors("policy.safetensors")
 
     def training_state(self) -> dict[str, Tensor]:
-        return _tensors(self.path, "training.safetensors")
+        return self._tensors("training.safetensors")
+
+    def _tensors(self, name: str) -> dict[str, Tensor]:
+        file = self.path / name
+        if not file.is_file() or file_sha256(file) != self.files.get(name):
+            raise CheckpointError(f"{file}: missing or damaged; use an earlier checkpoint")
+        try:
+            return load_file(file)
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(f"{file}: cannot be read: {error}") from error
 
 
 def save(
@@ -115,8 +127,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
     if card.get("format") != FORMAT:
         raise CheckpointError(f"{path}: format is {card.get('format')!r}, this version reads {FORMAT!r}")
     try:
-        hashes = dict(card["files"])
-        found = Checkpoint(
+        return Checkpoint(
             path=path,
             step=int(card["step"]),
             recipe=dict(card["recipe"]),
@@ -124,13 +135,10 @@ def open_checkpoint(path: Path) -> Checkpoint:
             data=str(card["data"]),
             revision=card["revision"],
             gate_sample=[float(gate) for gate in card["gate_sample"]],
+            files=dict(card["files"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # intact, but not written by `save`
         raise CheckpointError(f"{path / 'checkpoint.json'}: not the card of a checkpoint: {error!r}") from None
-    for name in FILES:
-        if not (path / name).is_file() or file_sha256(path / name) != hashes.get(name):
-            raise CheckpointError(f"{path / name}: missing or damaged; use an earlier checkpoint")
-    return found
 
 
 def latest(folder: Path) -> Path | None:
@@ -179,10 +187,3 @@ def load_into(module: torch.nn.Module, weights: dict[str, Tensor], where: Path) 
     if wrong:
         raise CheckpointError(f"{where}: {wrong[0]} does not fit the policy of its recipe")
     module.load_state_dict(weights)
-
-
-def _tensors(path: Path, name: str) -> dict[str, Tensor]:
-    try:
-        return load_file(path / name)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path / name}: cannot be read: {error}") from error
