@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import ttest_ind
 
 from egorecovery.evaluation.results import RolloutRecord, Subject
 from egorecovery.evaluation.statistics import (
@@ -15,8 +16,10 @@ from egorecovery.evaluation.statistics import (
     compare,
     mcnemar,
     over_seeds,
+    over_trainings,
     rates,
     sign_flip,
+    training_spread,
     wilson,
 )
 
@@ -116,6 +119,36 @@ def test_seeds_are_pooled_told_apart_and_clustered_by_start():
     # Three trainings that agree everywhere are no more evidence about starts than one.
     wide, naive = found.interval.high - found.interval.low, found.pooled.wilson.high - found.pooled.wilson.low
     assert wide > 1.5 * naive
+
+
+def test_over_trainings_is_students_interval_of_two_groups():
+    first, second = [0.40, 0.52, 0.47], [0.61, 0.55, 0.70]
+    spread = training_spread([first, second])
+    found = over_trainings(np.mean(second) - np.mean(first), spread, [[3], [3]])
+    wanted = ttest_ind(second, first).confidence_interval()
+    assert (found.low, found.high) == (pytest.approx(wanted.low), pytest.approx(wanted.high))
+
+
+@given(st.integers(1, 4), st.integers(1, 4))
+def test_averages_over_tasks_and_trainings_are_as_sure_as_their_number_allows(tasks, seeds):
+    spread = training_spread([[0.4, 0.5], [0.7, 0.5]])
+    one, many = (over_trainings(0.1, spread, [counts, counts]) for counts in ([1], [seeds] * tasks))
+    assert one.high - one.low == pytest.approx((many.high - many.low) * math.sqrt(tasks * seeds))
+
+
+def test_over_trainings_covers_the_truth_as_often_as_it_says():
+    """Four tasks, three trainings of one method on each and one of the other, a true difference of five points."""
+    random, hits = rng(), 0
+    for _ in range(400):
+        often, once = random.normal(0.5, 0.06, (4, 3)), random.normal(0.55, 0.06, 4)
+        spread = training_spread([*often.tolist(), *([value] for value in once)])
+        found = over_trainings(once.mean() - often.mean(), spread, [[3] * 4, [1] * 4])
+        hits += found.low < 0.05 < found.high
+    assert 0.92 < hits / 400 < 0.98
+
+
+def test_without_a_repeated_training_nobody_knows_how_far_trainings_spread():
+    assert training_spread([[0.5], [0.7], []]) is None
 
 
 def test_several_seeds_are_compared_over_starts():

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binomtest, t
 
 from egorecovery.episodes.sealed import seal
 from egorecovery.evaluation.results import ResultFile, RolloutRecord, Subject
@@ -248,6 +248,35 @@ def test_several_seeds_are_pooled_and_their_spread_is_told(tmp_path):
     assert (found["pooled"]["successes"], found["pooled"]["rollouts"]) == (33, 60)
     assert found["seed_spread"] == pytest.approx(np.std([0.4, 0.5, 0.75], ddof=1))
     assert "Several trainings" in html
+
+
+def test_a_difference_that_another_training_could_undo_is_undecided(tmp_path):
+    """60 points on the same starts, where like trainings lie 40 points apart, and where they lie 5 apart."""
+    for spread, verdict_then in ((8, "undecided"), (1, "holds")):
+        out = make_suite(tmp_path / str(spread) / "main")
+        for seed, more in enumerate((0, spread, 0)):
+            add_cell(out, "robot_recovery", initial=solved(5), recovery=solved(4 + more), seed=seed)
+        add_cell(out, "direct_human_recovery_mix", initial=solved(5), recovery=solved(8))
+        add_cell(out, "egorecovery", initial=solved(5), recovery=solved(20))
+        report, html, text = report_of(out)
+        found = finding(report, "pathway")
+        assert found["interval"][0] > 0
+        deviation = np.std([0, spread / 20, 0], ddof=1)
+        half = t.ppf(0.975, 2) * deviation * np.sqrt(2)
+        assert found["interval_over_trainings"] == pytest.approx([0.6 - half, 0.6 + half])
+        assert found["verdict"] == verdict_then
+        assert "with other trainings [" in found["words"]
+        assert f"{100 * deviation:.1f} points with 2 degrees of freedom" in html
+        assert "with other trainings" in text
+
+
+def test_interventions_in_one_policy_share_its_training(tmp_path):
+    out = make_suite(tmp_path / "gate_intervention", "gate_intervention")
+    for seed, successes in enumerate((18, 10)):
+        add_cell(out, "egorecovery", initial=solved(10), recovery=solved(successes), seed=seed)
+        add_cell(out, "egorecovery", initial=solved(10), recovery=solved(successes - 8), seed=seed, gate="0")
+    found = finding(report_of(out)[0], "gate_0_recovery")
+    assert (found["verdict"], found["interval_over_trainings"]) == ("holds", None)
 
 
 def test_more_successes_on_the_same_starts_hold(two_methods):

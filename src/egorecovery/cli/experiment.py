@@ -10,7 +10,7 @@ from tyro.conf import Positional
 from egorecovery.errors import EgoRecoveryError
 
 if TYPE_CHECKING:
-    from egorecovery.experiments import Event, ExperimentFolder, Suite, SuitePlan
+    from egorecovery.experiments import Event, Suite, SuitePlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class Experiment:
         if self.list:
             return self._list(suite)
         if self.merge:
-            self._report(suite)
+            self._report()
             return 0
         with Watcher() as watch:
             outcome = run_suite(
@@ -106,17 +106,15 @@ class Experiment:
             console.print(f"diagnostics of {task}: {words}", soft_wrap=True)
         for cell, words in outcome.filmed.items():
             console.print(f"films of {cell}: {words}", soft_wrap=True)
-        self._report(suite)
+        self._report()
         return outcome.exit_code
 
-    def _report(self, suite: "Suite") -> None:
+    def _report(self) -> None:
         from egorecovery.cli.console import console
         from egorecovery.experiments import ExperimentFolder
 
-        folder = ExperimentFolder(self.out)
-        if folder.done():
-            _show(folder, suite)
-            console.print(_write_report(self.out), soft_wrap=True)
+        if ExperimentFolder(self.out).done():
+            console.print(_report_on(self.out), soft_wrap=True)
 
     def _chosen(self) -> dict[str, Any]:
         from egorecovery.evaluation import bench_protocol, paper_protocol
@@ -181,48 +179,43 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
-def _write_report(out: Path) -> str:
+def _report_on(out: Path) -> str:
     """Says where the report is. Results are worth more: no failure to describe them is a failure of the experiment."""
     try:
         from egorecovery.experiments.report import write_report
-    except ModuleNotFoundError as error:
-        return f"no report: {error}"
-    try:
+
+        _show(out)
         return f"report: {write_report(out)}"
-    except EgoRecoveryError as error:
+    except (EgoRecoveryError, ModuleNotFoundError) as error:
         return f"no report: {error}"
 
 
-def _show(folder: "ExperimentFolder", suite: "Suite") -> None:
-    """Counts over all finished seeds with Wilson intervals, the paper's rate beside them."""
+def _show(out: Path) -> None:
+    """The report's rates with their Wilson intervals, the paper's beside them."""
     from rich.box import SIMPLE
     from rich.table import Table
 
     from egorecovery.cli.console import console
-    from egorecovery.episodes import PAPER_TASKS
-    from egorecovery.evaluation import REGIMES, rate
-    from egorecovery.experiments import paper_rate
+    from egorecovery.evaluation import REGIMES
+    from egorecovery.experiments.report_cells import read_suite
+    from egorecovery.experiments.report_numbers import Numbers
+    from egorecovery.experiments.report_tables import columns_of, paper_rate
 
-    found = {cell: card for cell in folder.done() if (card := folder.card(cell))}
-    records = {cell: folder.rollouts(cell).records() for cell in found}
-    tasks = [task for task in PAPER_TASKS if any(card["task"] == task for card in found.values())]
-    for regime in REGIMES if found else ():
-        table = Table(title=f"{suite.name}, {regime} starts", title_justify="left", box=SIMPLE)
+    numbers = Numbers(read_suite(out))
+    columns = columns_of(numbers)
+    for regime in REGIMES:
+        table = Table(title=f"{numbers.suite.name}, {regime} starts", title_justify="left", box=SIMPLE)
         table.add_column("method")
-        for task in [*tasks, "all"]:
-            table.add_column(task, justify="right")
-        for row in suite.rows:
-            own = {cell: card["task"] for cell, card in found.items() if row.made(card)}
-            whole = {*own.values()} == {*suite.tasks}
+        for task in columns:
+            table.add_column(task or "average", justify="right")
+        for row in numbers.rows:
             cells = []
-            for task in [*tasks, None]:
-                chosen = [cell for cell, its_task in own.items() if task in (None, its_task)]
-                rollouts = [record for cell in chosen for record in records[cell] if record.regime == regime]
-                words = [str(rate(rollouts)).replace("  ", "\n") if rollouts else "-"]
-                if task is None and rollouts and not whole:
-                    words.append(f"{len({*own.values()})} of {len(suite.tasks)} tasks")
-                elif (paper := paper_rate(suite.name, row.name, task, regime, row.episodes)) is not None:
-                    words.append(f"paper {paper:.1f}")
+            for task in columns:
+                rate = numbers.rate(row.arm, regime, task) if row.run else None
+                paper = paper_rate(numbers, row, regime, task)
+                words = [str(rate).replace("  ", "\n") if rate else "-"]
+                words += [numbers.part(row.arm)] if rate and task is None and numbers.part(row.arm) else []
+                words += [f"paper {100 * paper.value:.1f}"] if paper else []
                 cells.append("\n".join(words))
-            table.add_row(f"{row.name}\n{'+'.join(map(str, row.episodes))}", *cells)
+            table.add_row(f"{row.arm.label}\n{'+'.join(map(str, row.arm.budget))}", *cells)
         console.print(table)

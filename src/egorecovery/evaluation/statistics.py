@@ -26,6 +26,11 @@ class Interval:
     low: float
     high: float
 
+    @property
+    def mirrored(self) -> "Interval":
+        """Of the difference the other way round."""
+        return Interval(-self.high, -self.low)
+
 
 @dataclass(frozen=True)
 class Rate:
@@ -89,6 +94,39 @@ def over_seeds(records: Sequence[RolloutRecord], rng: Generator) -> SeedSummary:
         per_seed=rates(records, by=lambda record: record.subject.seed),
         interval=bootstrap_mean(np.array([np.mean(values) for values in per_start.values()]), rng),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSpread:
+    """How far apart the rates of like trainings lie, on the same starts."""
+
+    deviation: float  # standard, of one training's rate on one task
+    degrees: int  # of freedom: trainings beyond the first of each kind
+
+
+def training_spread(like: Iterable[Sequence[float]]) -> TrainingSpread | None:
+    """From the rates of trainings that differ by their seed alone, kind by kind; None where none was repeated.
+
+    All kinds are taken to spread alike, as in an analysis of variance: three trainings of one kind say little.
+    """
+    repeated = [np.asarray(rates) for rates in like if len(rates) > 1]
+    degrees = sum(len(rates) - 1 for rates in repeated)
+    if not degrees:
+        return None
+    squares = sum(float(((rates - rates.mean()) ** 2).sum()) for rates in repeated)
+    return TrainingSpread(deviation=(squares / degrees) ** 0.5, degrees=degrees)
+
+
+def over_trainings(difference: float, spread: TrainingSpread, trainings: Sequence[Sequence[int]]) -> Interval:
+    """Where a difference of two averages over tasks would lie with other trainings, on the same starts.
+
+    `trainings` are, for each of the two methods, how many it was trained on each task.
+    """
+    from scipy.stats import t
+
+    variance = sum(sum(1 / count for count in counts) / len(counts) ** 2 for counts in trainings)
+    half = float(t.ppf((1 + CONFIDENCE) / 2, spread.degrees)) * spread.deviation * variance**0.5
+    return Interval(difference - half, difference + half)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from egorecovery.experiments.report_gate import gates
 from egorecovery.experiments.report_markdown import markdown
 from egorecovery.experiments.report_numbers import Duel, Numbers, Row
 from egorecovery.experiments.report_page import page
+from egorecovery.experiments.report_tables import columns_of
 
 SCHEMA = 1
 
@@ -59,7 +60,13 @@ def summary(numbers: Numbers, found: list[Finding]) -> dict[str, Any]:
         ],
         "comparisons": [_duel(duel) for duel in numbers.decisive],
         "gate": [one.record() for one in gates(numbers)],
-        "over_seeds": [entry for arm in suite.arms for regime in REGIMES if (entry := _seeds(numbers, arm, regime))],
+        "over_seeds": [
+            entry
+            for arm in suite.arms
+            for task in columns_of(numbers)
+            for regime in REGIMES
+            if (entry := _seeds(numbers, arm, regime, task))
+        ],
         "findings": [one.record() for one in found],
         "diagnostics": {one.task: one.summary() for one in diagnoses(suite.root)},
         "not_run": numbers.not_run,
@@ -113,15 +120,17 @@ def _duel(duel: Duel) -> dict[str, Any]:
         "difference": found.difference,
         "interval": _interval(found.interval),
         "p_value": found.p_value,
+        "interval_over_trainings": _interval(duel.trainings) if duel.trainings else None,
     }
 
 
-def _seeds(numbers: Numbers, arm: Arm, regime: Regime) -> dict[str, Any] | None:
-    found = numbers.over_seeds(arm, regime)
+def _seeds(numbers: Numbers, arm: Arm, regime: Regime, task: str | None) -> dict[str, Any] | None:
+    found = numbers.over_seeds(arm, regime, task)
     if found is None:
         return None
     return {
         **arm.record(),
+        "task": task,
         "regime": regime,
         "pooled": _rate(found.pooled),
         "per_seed": {str(seed): _rate(rate) for seed, rate in found.per_seed.items()},

@@ -2,8 +2,10 @@
 
 A finding that says "this does better than that" holds only if the 95% interval of the paired difference and the
 paired test both exclude zero in its direction, is contradicted if they do in the other, and else is undecided. (The
-test is asked as well because a bootstrap of a handful of starts is sure of itself too easily.) "Nominal data does not
-recover" is a rate, not a difference: it is held against a ceiling.
+test is asked as well because a bootstrap of a handful of starts is sure of itself too easily.) Both are about starts.
+Another training gives other rates on the same starts: as soon as any method was trained more than once, the interval
+over trainings must exclude zero too. "Nominal data does not recover" is a rate, not a difference: it is held against
+a ceiling.
 """
 
 from dataclasses import dataclass
@@ -29,7 +31,8 @@ class Finding:
     words: str
     rollouts: int = 0  # on which it rests
     difference: float | None = None  # of the rates here, as the claim would have it positive
-    interval: Interval | None = None
+    interval: Interval | None = None  # over starts
+    trainings: Interval | None = None  # over trainings
     paper_difference: float | None = None
 
     @property
@@ -49,6 +52,7 @@ class Finding:
             "words": self.sentence,
             "difference": self.difference,
             "interval": [self.interval.low, self.interval.high] if self.interval else None,
+            "interval_over_trainings": [self.trainings.low, self.trainings.high] if self.trainings else None,
             "paper_difference": self.paper_difference,
         }
 
@@ -63,11 +67,12 @@ def elsewhere(numbers: Numbers) -> list[Claim]:
     return [claim for suite in SUITES if suite != numbers.like for claim in claims(suite)]
 
 
-def verdict(interval: Interval, p_value: float) -> Verdict:
+def verdict(interval: Interval, p_value: float, trainings: Interval | None = None) -> Verdict:
     """Of a claim that the difference is positive."""
-    if p_value < SIGNIFICANCE and interval.low > 0:
+    spans = [interval, trainings or interval]
+    if p_value < SIGNIFICANCE and all(span.low > 0 for span in spans):
         return "holds"
-    if p_value < SIGNIFICANCE and interval.high < 0:
+    if p_value < SIGNIFICANCE and all(span.high < 0 for span in spans):
         return "contradicted"
     return "undecided"
 
@@ -87,7 +92,7 @@ def judge(claim: Claim, numbers: Numbers) -> Finding:
         words = f"{why}.{told}"
         return Finding(claim=claim, verdict="not run", words=words, paper_difference=paper_difference)
     found = duel.found
-    reached = verdict(found.interval, found.p_value)
+    reached = verdict(found.interval, found.p_value, duel.trainings)
     return Finding(
         claim=claim,
         verdict=reached,
@@ -95,6 +100,7 @@ def judge(claim: Claim, numbers: Numbers) -> Finding:
         rollouts=found.first.rollouts + found.second.rollouts,
         difference=found.difference,
         interval=found.interval,
+        trainings=duel.trainings,
         paper_difference=paper_difference,
     )
 
@@ -141,7 +147,7 @@ def _paper_rate(claim: Claim, asked: Arm, tasks: tuple[str, ...]) -> Rate | None
 
 
 def _told(duel: Duel, numbers: Numbers) -> str:
-    found, low, high = duel.found, 100 * duel.found.interval.low, 100 * duel.found.interval.high
+    found = duel.found
     all_of_them = len(duel.tasks) > 1 and duel.tasks == numbers.tasks
     tasks = f"{len(duel.tasks)} tasks" if all_of_them else ", ".join(task_title(task) for task in duel.tasks)
     trained = "one training each" if duel.seeds == (1, 1) else f"{duel.seeds[1]} and {duel.seeds[0]} trainings"
@@ -149,10 +155,16 @@ def _told(duel: Duel, numbers: Numbers) -> str:
         f"{_side(mine, other)} {_percent(rate)} ({rate.successes}/{rate.rollouts})"
         for mine, other, rate in ((duel.second, duel.first, found.second), (duel.first, duel.second, found.first))
     ]
+    others = f"; with other trainings {points(duel.trainings)}" if duel.trainings else ""
     return (
-        f"{' against '.join(rates)} is {100 * found.difference:+.1f} points [{low:+.1f}, {high:+.1f}], "
-        f"{_p(found.p_value)}, on the same {found.starts} starts of {tasks}, {trained}."
+        f"{' against '.join(rates)} is {100 * found.difference:+.1f} points {points(found.interval)}, "
+        f"{_p(found.p_value)}, on the same {found.starts} starts of {tasks}, {trained}{others}."
     )
+
+
+def points(interval: Interval) -> str:
+    """Of a difference of rates."""
+    return f"[{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]"
 
 
 def _side(one: Arm, other: Arm) -> str:

@@ -9,7 +9,7 @@ from egorecovery.experiments.report_arms import task_title
 from egorecovery.experiments.report_commands import commands
 from egorecovery.experiments.report_diagnostics import diagnoses
 from egorecovery.experiments.report_diagnostics import markdown as diagnostics
-from egorecovery.experiments.report_findings import Finding
+from egorecovery.experiments.report_findings import Finding, points
 from egorecovery.experiments.report_numbers import Duel, Numbers, Row
 from egorecovery.experiments.report_provenance import facts
 from egorecovery.experiments.report_sections import TITLES
@@ -68,7 +68,7 @@ def _rate(rate: Rate | None) -> str:
 
 
 def _duels(duels: Sequence[Duel]) -> str:
-    head = ["better?", "than", "rate", "tasks", "starts", "difference, points", "95%", "p"]
+    head = ["better?", "than", "rate", "tasks", "starts", "difference, points", "95%", "p", "with other trainings"]
     rows = [
         [
             duel.second.label,
@@ -77,8 +77,9 @@ def _duels(duels: Sequence[Duel]) -> str:
             ", ".join(task_title(task) for task in duel.tasks),
             str(duel.found.starts),
             f"{100 * duel.found.difference:+.1f}",
-            f"[{100 * duel.found.interval.low:+.1f}, {100 * duel.found.interval.high:+.1f}]",
+            points(duel.found.interval),
             f"{duel.found.p_value:.3g}",
+            points(duel.trainings) if duel.trainings else "not known",
         ]
         for duel in duels
     ]

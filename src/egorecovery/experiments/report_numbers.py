@@ -1,5 +1,6 @@
 """What the report says, as numbers: tables beside the paper's, modes, comparisons, seeds, what was not run."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,13 +9,17 @@ from egorecovery.evaluation.protocol import REGIMES, Regime
 from egorecovery.evaluation.results import RolloutRecord
 from egorecovery.evaluation.statistics import (
     Comparison,
+    Interval,
     NotComparable,
     Rate,
     SeedSummary,
+    TrainingSpread,
     compare,
     over_seeds,
+    over_trainings,
     rate,
     rates,
+    training_spread,
 )
 from egorecovery.experiments.report_arms import TASKS, Arm, task_order, task_title
 from egorecovery.experiments.report_cells import Suite
@@ -49,7 +54,8 @@ class Duel:
     regime: Regime
     tasks: tuple[str, ...]
     seeds: tuple[int, int]  # how many trainings of each
-    found: Comparison
+    found: Comparison  # over starts
+    trainings: Interval | None  # of the difference, over trainings; None where nobody knows how far those spread
 
 
 class Numbers:
@@ -136,6 +142,7 @@ class Numbers:
         ours, theirs = ([record for record in side if record.start_key in shared] for side in (ours, theirs))
         if not shared:
             return None
+        apart = (first.method, first.budget) != (second.method, second.budget)
         rng = generator_for(seed=0, purpose="report: comparison", pair=f"{first}|{second}|{regime}|{task}")
         try:
             found = compare(ours, theirs, rng)
@@ -148,7 +155,25 @@ class Numbers:
             tasks=tuple(sorted({record.task for record in ours}, key=task_order)),
             seeds=(_seeds(ours), _seeds(theirs)),
             found=found,
+            trainings=self._over_trainings(found.difference, regime, ours, theirs) if apart else None,
         )
+
+    def _over_trainings(self, difference: float, regime: Regime, *sides: Sequence[RolloutRecord]) -> Interval | None:
+        spread = self.training_spread[regime]
+        return spread and over_trainings(difference, spread, [_trainings_per_task(side) for side in sides])
+
+    @cached_property
+    def training_spread(self) -> dict[Regime, TrainingSpread | None]:
+        """From training to training of the same method on the same task, over all that were repeated."""
+        trained = [arm for arm in self.suite.arms if not arm.intervened]  # interventions share what they intervene in
+        return {
+            regime: training_spread(
+                [one.value for one in rates(self.suite.rollouts(arm, regime, task), by=_seed).values()]
+                for arm in trained
+                for task in self.tasks
+            )
+            for regime in REGIMES
+        }
 
     @cached_property
     def decisive(self) -> list[Duel]:
@@ -168,12 +193,14 @@ class Numbers:
         shared = [task for task in self.tasks_of(first) if task in self.tasks_of(second)]
         return shared if len(shared) > 1 else []
 
-    def over_seeds(self, arm: Arm, regime: Regime) -> SeedSummary | None:
+    def over_seeds(self, arm: Arm, regime: Regime, task: str | None = None) -> SeedSummary | None:
         """For arms that were trained more than once."""
-        found = self.suite.balanced(arm, regime)
+        found = self._counted(arm, regime, task)
         if _seeds(found) < 2:
             return None
-        return over_seeds(found, generator_for(seed=0, purpose="report: seeds", arm=str(arm), regime=regime))
+        return over_seeds(
+            found, generator_for(seed=0, purpose="report: seeds", arm=str(arm), regime=regime, task=str(task))
+        )
 
     @cached_property
     def not_run(self) -> list[str]:
@@ -191,5 +218,14 @@ class Numbers:
         return [*said, *self.suite.unfinished]
 
 
+def _seed(record: RolloutRecord) -> int:
+    return record.subject.seed
+
+
 def _seeds(records: Sequence[RolloutRecord]) -> int:
-    return len({record.subject.seed for record in records})
+    return len(set(map(_seed, records)))
+
+
+def _trainings_per_task(records: Sequence[RolloutRecord]) -> list[int]:
+    trained = {(record.task, _seed(record)) for record in records}
+    return list(Counter(task for task, _ in trained).values())

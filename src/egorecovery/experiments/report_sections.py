@@ -147,10 +147,22 @@ def _duels(numbers: Numbers) -> str:
     if not numbers.decisive or numbers.like != "main":
         return ""
     told = note(
-        "Both methods from the same starts. Interval: bootstrap over starts. p: exact McNemar with one training each, "
-        "sign flips of starts with several. Hover for the rollouts that only one of the two solved."
+        "Both methods from the same starts. Points [95%]: bootstrap over starts. p: exact McNemar with one training "
+        "each, sign flips of starts with several. Other trainings: where the difference would lie on these starts if "
+        f"both methods were trained again, 95%{_spreads(numbers)}. Hover for the rollouts that only one of the two "
+        "solved."
     )
     return told + tables.duel_table(numbers.decisive)
+
+
+def _spreads(numbers: Numbers) -> str:
+    known = [
+        f"{tables.TITLE[regime]} {100 * spread.deviation:.1f} points with {spread.degrees} degrees of freedom"
+        for regime in tables.BOTH
+        if (spread := numbers.training_spread[regime])
+    ]
+    told = f"; standard deviation of one training's rate, from all that were repeated: {' and '.join(known)}"
+    return told if known else " (not known: nothing was trained twice)"
 
 
 def _modes(numbers: Numbers) -> str:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from egorecovery.evaluation.protocol import REGIMES, Regime
-from egorecovery.evaluation.statistics import Interval, Rate
+from egorecovery.evaluation.statistics import Interval, Rate, SeedSummary
 from egorecovery.experiments.report_arms import NOTATION, Arm, task_title
 from egorecovery.experiments.report_figures import VERDICT, heat, interval_glyph, span_of
-from egorecovery.experiments.report_findings import verdict
+from egorecovery.experiments.report_findings import points, verdict
 from egorecovery.experiments.report_numbers import Duel, Numbers, Row
 
 TITLE = {"initial": "Initial SR", "recovery": "Recovery SR"}
@@ -141,13 +141,14 @@ def duel_table(duels: Sequence[Duel]) -> str:
         if (first, second) != pair:
             pair = (first, second)
             body.append(
-                f'<tr class="part"><th colspan="9">{escape(second.label)} minus {escape(first.label)}</th></tr>'
+                f'<tr class="part"><th colspan="11">{escape(second.label)} minus {escape(first.label)}</th></tr>'
             )
         sides = "".join(_duel_cells(found.get((first, second, tasks, regime)), span) for regime in BOTH)
         name = task_title(tasks[0]) if len(tasks) == 1 else f"{len(tasks)} tasks pooled"
         body.append(f'<tr><th scope="row">{escape(name)}</th>{sides}</tr>')
-    head = '<th class="n">Rates</th><th class="n">Points [95%]</th><th class="n">p</th><th></th>'
-    groups = "".join(f'<th colspan="4" class="group">{TITLE[regime]}</th>' for regime in BOTH)
+    head = '<th class="n">Rates</th><th class="n">Points [95%]</th><th class="n">p</th>'
+    head += '<th class="n">Other trainings</th><th></th>'
+    groups = "".join(f'<th colspan="5" class="group">{TITLE[regime]}</th>' for regime in BOTH)
     return (
         f'<div class="scroll"><table class="plain tight"><thead><tr><th></th>{groups}</tr>'
         f"<tr><th>Tasks</th>{head}{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
@@ -156,14 +157,15 @@ def duel_table(duels: Sequence[Duel]) -> str:
 
 def _duel_cells(duel: Duel | None, span: Interval) -> str:
     if duel is None:
-        return '<td colspan="4"></td>'
+        return '<td colspan="5"></td>'
     found = duel.found
-    colour = VERDICT[verdict(found.interval, found.p_value)]
+    colour = VERDICT[verdict(found.interval, found.p_value, duel.trainings)]
     tip = f"{found.starts} starts; rollouts that only one solved: {found.only_second} against {found.only_first}"
     return (
         f'<td class="n" title="{tip}">{percent(found.second.value)} : {percent(found.first.value)}</td>'
-        f'<td class="n" title="{tip}"><b>{100 * found.difference:+.1f}</b> [{100 * found.interval.low:+.1f}, '
-        f'{100 * found.interval.high:+.1f}]</td><td class="n">{p_words(found.p_value)}</td>'
+        f'<td class="n" title="{tip}"><b>{100 * found.difference:+.1f}</b> {points(found.interval)}</td>'
+        f'<td class="n">{p_words(found.p_value)}</td>'
+        f'<td class="n">{points(duel.trainings) if duel.trainings else ""}</td>'
         f"<td>{interval_glyph(found.difference, found.interval, None, span, colour)}</td>"
     )
 
@@ -174,27 +176,31 @@ def p_words(p_value: float) -> str:
 
 def seed_table(numbers: Numbers) -> str:
     """Arms that were trained more than once; empty if none was."""
-    body = []
-    for arm in numbers.suite.arms:
-        for regime in BOTH:
-            found = numbers.over_seeds(arm, regime)
-            if found is None:
-                continue
-            each = ", ".join(
-                f"{percent(rate.value)} <small>(seed {seed})</small>" for seed, rate in found.per_seed.items()
-            )
-            span = found.interval
-            body.append(
-                f'<tr>{row_head(arm)}<td class="once">{TITLE[regime]}</td><td>{each}</td>'
-                f'<td class="n">{percent(found.pooled.value)} [{percent(span.low)}, {percent(span.high)}]</td>'
-                f'<td class="n">{100 * found.seed_spread:.1f}</td></tr>'
-            )
-    if not body:
-        return ""
+    rows = [
+        _seed_row(arm, task, regime, found)
+        for arm in numbers.suite.arms
+        for task in columns_of(numbers)
+        for regime in BOTH
+        if (found := numbers.over_seeds(arm, regime, task))
+    ]
+    heads = "".join(f"<th>{head}</th>" for head in ("Method", "Task", "Rate", "Each training"))
     return (
-        '<div class="scroll"><table class="plain"><thead><tr><th>Method</th><th>Rate</th><th>Each training</th>'
+        f'<div class="scroll"><table class="plain"><thead><tr>{heads}'
         '<th class="n">Mean, 95% over starts</th><th class="n">Spread, points</th></tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div>"
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        if rows
+        else ""
+    )
+
+
+def _seed_row(arm: Arm, task: str | None, regime: Regime, found: SeedSummary) -> str:
+    each = ", ".join(f"{percent(rate.value)} <small>(seed {seed})</small>" for seed, rate in found.per_seed.items())
+    span = found.interval
+    return (
+        f'<tr>{row_head(arm)}<td class="once">{escape(task_title(task)) if task else "Average"}</td>'
+        f'<td class="once">{TITLE[regime]}</td><td>{each}</td>'
+        f'<td class="n">{percent(found.pooled.value)} [{percent(span.low)}, {percent(span.high)}]</td>'
+        f'<td class="n">{100 * found.seed_spread:.1f}</td></tr>'
     )
 
 
@@ -240,8 +246,8 @@ def _variant_row(
         duel = duels.get((row.arm, regime))
         if duel:
             found = duel.found
-            mirrored = Interval(-found.interval.high, -found.interval.low)  # the paper says that variants do worse
-            colour = VERDICT[verdict(mirrored, found.p_value)]
+            others = duel.trainings and duel.trainings.mirrored  # the paper says that variants do worse
+            colour = VERDICT[verdict(found.interval.mirrored, found.p_value, others)]
             glyph = interval_glyph(found.difference, found.interval, paper.get((row.arm, regime)), span, colour)
             cells += f"<td>{glyph}</td>"
         else:
