@@ -356,7 +356,6 @@ def tiny_verb(monkeypatch):
     choices = {"recipe": recipe, "protocol": protocol}
     really = experiment_cli.Experiment._chosen
     monkeypatch.setattr(experiment_cli.Experiment, "_chosen", lambda self: {**really(self), **choices})
-    monkeypatch.setattr(experiment_cli, "_write_report", lambda out: f"report: {out}/report.html")
 
 
 def test_the_verb_runs_a_suite_and_shows_it_beside_the_papers(out, tiny_verb, capsys):
@@ -373,7 +372,7 @@ def test_the_verb_runs_a_suite_and_shows_it_beside_the_papers(out, tiny_verb, ca
     assert "0/2" in shown.out
     assert "0.0 [0.0, 65.8]" in shown.out
     assert f"done {CELLS['plain']}" in shown.err
-    assert "report.html" in shown.out
+    assert f"report: {out / 'report.html'}" in shown.out
     assert f"films of {CELLS['plain']}: 2 made, 0 there already: " in shown.out
 
 

@@ -109,13 +109,19 @@ class Scheduler:
     def _next(self, waiting: Iterable[Training]) -> Training | None:
         """The first training that there is time for."""
         for training in waiting:
-            under_way = [cell for other, _ in self.running for cell in other.cells]
-            to_evaluate = (*training.cells, *self.here, *self.trained, *under_way)
-            evaluations = [self.timing.evaluation_s(cell) for cell in to_evaluate]
-            parts = [self.timing.training_s(training.recipe), self._data_s(training.task), *evaluations]
-            if self._has_time(None if None in parts else sum(part or 0.0 for part in parts)):
+            if self._has_time(self._until_done_s(training)):
                 return training
         return None
+
+    def _until_done_s(self, training: Training) -> float | None:
+        """Trainings apart go on while cells before them are evaluated; nobody knows before there was one of each."""
+        before = (*self.here, *self.trained, *(cell for other, _ in self.running for cell in other.cells))
+        training_s = self.timing.training_s(training.recipe)
+        before_s, own_s = (self.timing.evaluations_s(cells) for cells in (before, training.cells))
+        if training_s is None or before_s is None or own_s is None:
+            return None
+        ready_s = training_s + self._data_s(training.task)
+        return own_s + (max(ready_s, before_s) if self.resources.training_apart else ready_s + before_s)
 
     def _has_time(self, needed_s: float | None) -> bool:
         """Of something that nobody knows the length of, one can only try."""

@@ -40,6 +40,10 @@ class Timing:
     def evaluation_s(self, plan: CellPlan) -> float | None:
         return self._evaluation_s * 2 * plan.protocol.rollouts / self._rollouts if self._rollouts else None
 
+    def evaluations_s(self, plans: Iterable[CellPlan]) -> float | None:
+        each = [self.evaluation_s(plan) for plan in plans]
+        return None if None in each else sum((part or 0.0 for part in each), 0.0)
+
 
 def samples(recipe: Recipe) -> int:
     return recipe.optimisation.steps * recipe.batch.size
