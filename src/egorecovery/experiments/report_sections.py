@@ -82,8 +82,9 @@ def _findings(numbers: Numbers, found: Sequence[Finding]) -> str:
         "in the paper's direction; it is <b>contradicted</b> if they do in the other. Claims about one rate are held "
         f"against a ceiling of {CEILING:.0%}. Drawn: our difference in points with its interval (dot and bar) and the "
         "paper's (open diamond), positive as the paper has it. Each finding is judged alone, without correction for "
-        "their number. Intervals and tests are about starts: what another training of the same recipe would have given "
-        "is not in them where there is one training each."
+        "their number. Interval and test are about starts. Another training would have given other rates on the same "
+        "starts; where any was repeated, so that their spread is known, the interval with other trainings must exclude "
+        "zero as well."
     )
     return (
         f"{told}{''.join(items)}<details><summary>{len(others)} findings that other suites test</summary>"
@@ -148,9 +149,8 @@ def _duels(numbers: Numbers) -> str:
         return ""
     told = note(
         "Both methods from the same starts. Points [95%]: bootstrap over starts. p: exact McNemar with one training "
-        "each, sign flips of starts with several. Other trainings: where the difference would lie on these starts if "
-        f"both methods were trained again, 95%{_spreads(numbers)}. Hover for the rollouts that only one of the two "
-        "solved."
+        "each, sign flips of starts with several. Below: where the difference would lie on these starts if both "
+        f"methods were trained again, 95%{_spreads(numbers)}. Hover for the rollouts that only one of the two solved."
     )
     return told + tables.duel_table(numbers.decisive)
 

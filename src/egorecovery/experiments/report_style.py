@@ -63,6 +63,7 @@ table.plain thead th.group { color: var(--ink); text-align: center; border-botto
 table.tight td, table.tight th { padding: 3px 8px 3px 0; white-space: nowrap; }
 table.tight thead tr:first-child th { border-bottom: 0; } table.tight svg { width: 164px; height: auto; }
 td.once { white-space: nowrap; }
+table.tight td small { display: block; color: var(--soft); font-size: 11px; }
 table.small { font-size: 12.5px; } table.small thead th.n { max-width: 110px; white-space: normal; }
 table.small th[scope=row] { white-space: nowrap; } table.small code { font-size: 11.5px; }
 td svg { display: block; margin: 2px 0; }

@@ -141,14 +141,13 @@ def duel_table(duels: Sequence[Duel]) -> str:
         if (first, second) != pair:
             pair = (first, second)
             body.append(
-                f'<tr class="part"><th colspan="11">{escape(second.label)} minus {escape(first.label)}</th></tr>'
+                f'<tr class="part"><th colspan="9">{escape(second.label)} minus {escape(first.label)}</th></tr>'
             )
         sides = "".join(_duel_cells(found.get((first, second, tasks, regime)), span) for regime in BOTH)
         name = task_title(tasks[0]) if len(tasks) == 1 else f"{len(tasks)} tasks pooled"
         body.append(f'<tr><th scope="row">{escape(name)}</th>{sides}</tr>')
-    head = '<th class="n">Rates</th><th class="n">Points [95%]</th><th class="n">p</th>'
-    head += '<th class="n">Other trainings</th><th></th>'
-    groups = "".join(f'<th colspan="5" class="group">{TITLE[regime]}</th>' for regime in BOTH)
+    head = '<th class="n">Rates</th><th class="n">Points [95%]</th><th class="n">p</th><th></th>'
+    groups = "".join(f'<th colspan="4" class="group">{TITLE[regime]}</th>' for regime in BOTH)
     return (
         f'<div class="scroll"><table class="plain tight"><thead><tr><th></th>{groups}</tr>'
         f"<tr><th>Tasks</th>{head}{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
@@ -157,15 +156,15 @@ def duel_table(duels: Sequence[Duel]) -> str:
 
 def _duel_cells(duel: Duel | None, span: Interval) -> str:
     if duel is None:
-        return '<td colspan="5"></td>'
+        return '<td colspan="4"></td>'
     found = duel.found
     colour = VERDICT[verdict(found.interval, found.p_value, duel.trainings)]
     tip = f"{found.starts} starts; rollouts that only one solved: {found.only_second} against {found.only_first}"
+    others = f"<small>other trainings {points(duel.trainings)}</small>" if duel.trainings else ""
     return (
         f'<td class="n" title="{tip}">{percent(found.second.value)} : {percent(found.first.value)}</td>'
-        f'<td class="n" title="{tip}"><b>{100 * found.difference:+.1f}</b> {points(found.interval)}</td>'
+        f'<td class="n" title="{tip}"><b>{100 * found.difference:+.1f}</b> {points(found.interval)}{others}</td>'
         f'<td class="n">{p_words(found.p_value)}</td>'
-        f'<td class="n">{points(duel.trainings) if duel.trainings else ""}</td>'
         f"<td>{interval_glyph(found.difference, found.interval, None, span, colour)}</td>"
     )
 
