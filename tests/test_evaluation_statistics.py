@@ -149,6 +149,7 @@ def test_over_trainings_covers_the_truth_as_often_as_it_says():
 
 def test_without_a_repeated_training_nobody_knows_how_far_trainings_spread():
     assert training_spread([[0.5], [0.7], []]) is None
+    assert training_spread([[0.5, 0.5], [0.7]]) is None
 
 
 def test_several_seeds_are_compared_over_starts():

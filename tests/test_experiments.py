@@ -245,6 +245,32 @@ def test_the_next_tasks_data_is_made_while_trainings_are_under_way(tmp_path, mon
     assert (len(outcome.failed), outcome.left) == (6, [])
 
 
+@pytest.mark.parametrize(("budget_s", "at_once"), [(170, 1), (200, 2)])
+def test_a_training_is_started_if_it_fits_beside_the_evaluations_before_it(with_data, monkeypatch, budget_s, at_once):
+    """One with two cells needs 180 s. Beside it one with a single cell needs 140 s, not 220; in 170 s it runs alone."""
+    running = []
+
+    class Short(Endless):
+        def __init__(self, *how):
+            super().__init__(*how)
+            self.until_s = time.monotonic() + 1.0
+            running.append(1 + sum(other.until_s > time.monotonic() for other in alive))
+            alive.append(self)
+
+        def ended(self):
+            return time.monotonic() > self.until_s
+
+        def require_success(self):
+            raise TrainingFailed("seen enough")
+
+    alive = []
+    monkeypatch.setattr(scheduler, "TrainingProcess", Short)
+    monkeypatch.setattr(scheduler.Timing, "training_s", lambda self, recipe: 100.0)
+    monkeypatch.setattr(scheduler.Timing, "evaluation_s", lambda self, plan: 40.0)
+    run_tiny(with_data, trainings_at_once=2, budget_minutes=budget_s / 60)
+    assert max(running, default=0) == at_once
+
+
 def test_data_that_fails_while_others_train_fails_its_cells_though_time_runs_out(tmp_path, monkeypatch):
     def provide(root, *_, **__):
         if root.name == "cup_brush":

@@ -270,13 +270,26 @@ def test_a_difference_that_another_training_could_undo_is_undecided(tmp_path):
         assert "with other trainings" in text
 
 
+@pytest.mark.parametrize(("repeats", "reached"), [((20, 20), "contradicted"), ((0, 40), "undecided")])
+def test_a_rate_is_above_the_ceiling_only_if_another_training_would_be_too(tmp_path, repeats, reached):
+    out = make_suite(tmp_path / "main")
+    for seed, successes in enumerate(repeats):
+        add_cell(out, "robot_success", initial=solved(5, 100), recovery=solved(successes, 100), seed=seed)
+    add_cell(out, "robot_recovery", initial=solved(5, 100), recovery=solved(50, 100))
+    found = finding(report_of(out)[0], "nominal")
+    assert "40 of 200 times, 20.0%" in found["words"]
+    assert found["verdict"] == reached
+
+
 def test_interventions_in_one_policy_share_its_training(tmp_path):
     out = make_suite(tmp_path / "gate_intervention", "gate_intervention")
     for seed, successes in enumerate((18, 10)):
         add_cell(out, "egorecovery", initial=solved(10), recovery=solved(successes), seed=seed)
-        add_cell(out, "egorecovery", initial=solved(10), recovery=solved(successes - 8), seed=seed, gate="0")
+        add_cell(out, "egorecovery", initial=solved(10), recovery=solved(successes - 8 + seed), seed=seed, gate="0")
     found = finding(report_of(out)[0], "gate_0_recovery")
-    assert (found["verdict"], found["interval_over_trainings"]) == ("holds", None)
+    half = t.ppf(0.975, 1) * np.std([0.40, 0.35], ddof=1) / np.sqrt(2)  # a t interval of the two differences
+    assert found["interval_over_trainings"] == pytest.approx([0.375 - half, 0.375 + half])
+    assert found["verdict"] == "holds"
 
 
 def test_more_successes_on_the_same_starts_hold(two_methods):

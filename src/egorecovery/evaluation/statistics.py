@@ -105,28 +105,27 @@ class TrainingSpread:
 
 
 def training_spread(like: Iterable[Sequence[float]]) -> TrainingSpread | None:
-    """From the rates of trainings that differ by their seed alone, kind by kind; None where none was repeated.
+    """From the rates of trainings that differ by their seed alone, kind by kind; None where that says nothing.
 
-    All kinds are taken to spread alike, as in an analysis of variance: three trainings of one kind say little.
+    All kinds are taken to spread alike, as in an analysis of variance: three trainings of one kind say little. That
+    is wrong for rates near 0 or 1, which spread less. Repeats that agree to the last rollout are no measure.
     """
     repeated = [np.asarray(rates) for rates in like if len(rates) > 1]
     degrees = sum(len(rates) - 1 for rates in repeated)
-    if not degrees:
-        return None
     squares = sum(float(((rates - rates.mean()) ** 2).sum()) for rates in repeated)
-    return TrainingSpread(deviation=(squares / degrees) ** 0.5, degrees=degrees)
+    return TrainingSpread(deviation=(squares / degrees) ** 0.5, degrees=degrees) if squares else None
 
 
-def over_trainings(difference: float, spread: TrainingSpread, trainings: Sequence[Sequence[int]]) -> Interval:
-    """Where a difference of two averages over tasks would lie with other trainings, on the same starts.
+def over_trainings(value: float, spread: TrainingSpread, trainings: Sequence[Sequence[int]]) -> Interval:
+    """Where an average over tasks, or a difference of two, would lie with other trainings, on the same starts.
 
-    `trainings` are, for each of the two methods, how many it was trained on each task.
+    `trainings` are, for each of the averages, how many there are of each task; tasks weigh alike.
     """
     from scipy.stats import t
 
     variance = sum(sum(1 / count for count in counts) / len(counts) ** 2 for counts in trainings)
     half = float(t.ppf((1 + CONFIDENCE) / 2, spread.degrees)) * spread.deviation * variance**0.5
-    return Interval(difference - half, difference + half)
+    return Interval(value - half, value + half)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,9 +3,9 @@
 A finding that says "this does better than that" holds only if the 95% interval of the paired difference and the
 paired test both exclude zero in its direction, is contradicted if they do in the other, and else is undecided. (The
 test is asked as well because a bootstrap of a handful of starts is sure of itself too easily.) Both are about starts.
-Another training gives other rates on the same starts: as soon as any method was trained more than once, the interval
-over trainings must exclude zero too. "Nominal data does not recover" is a rate, not a difference: it is held against
-a ceiling.
+Another training gives other rates on the same starts: where the spread of repeated trainings is known, the interval
+over trainings must exclude zero too. "Nominal data does not recover" is a rate, not a difference: both its intervals
+are held against a ceiling.
 """
 
 from dataclasses import dataclass
@@ -113,19 +113,23 @@ def _judge_ceiling(claim: Claim, numbers: Numbers) -> Finding:
     if rate is None:
         words = f"no cell of {claim.better.label}.{told}"
         return Finding(claim=claim, verdict="not run", words=words)
-    span, limit = rate.wilson, f"one in {round(1 / CEILING)}"
+    assert mine is not None
+    trainings = numbers.rate_over_trainings(mine, claim.regime)
+    spans, limit = [rate.wilson, *([trainings] if trainings else [])], f"one in {round(1 / CEILING)}"
     reached: Verdict = "undecided"
-    if span.high < CEILING:
+    if all(span.high < CEILING for span in spans):
         reached, where = "holds", f"less often than {limit}"
-    elif span.low > CEILING:
+    elif all(span.low > CEILING for span in spans):
         reached, where = "contradicted", f"more often than {limit}"
     else:
-        where = f"{limit} lies inside the interval"
+        where = f"{limit} lies inside {'an' if trainings else 'the'} interval"
+    low, high = (f"{100 * edge:.1f}" for edge in (rate.wilson.low, rate.wilson.high))
+    others = f", with other trainings [{100 * trainings.low:.1f}, {100 * trainings.high:.1f}]" if trainings else ""
     words = (
         f"{claim.better.label} recovers {rate.successes} of {rate.rollouts} times, {_percent(rate)} "
-        f"[{100 * span.low:.1f}, {100 * span.high:.1f}]: {where}.{told}"
+        f"[{low}, {high}]{others}: {where}.{told}"
     )
-    return Finding(claim=claim, verdict=reached, words=words, rollouts=rate.rollouts)
+    return Finding(claim=claim, verdict=reached, words=words, rollouts=rate.rollouts, trainings=trainings)
 
 
 def _ours(asked: Arm, numbers: Numbers, suite: str) -> Arm | None:

@@ -55,7 +55,7 @@ class Duel:
     tasks: tuple[str, ...]
     seeds: tuple[int, int]  # how many trainings of each
     found: Comparison  # over starts
-    trainings: Interval | None  # of the difference, over trainings; None where nobody knows how far those spread
+    trainings: Interval | None  # of the difference, over trainings; None where it is not known how far those spread
 
 
 class Numbers:
@@ -155,12 +155,21 @@ class Numbers:
             tasks=tuple(sorted({record.task for record in ours}, key=task_order)),
             seeds=(_seeds(ours), _seeds(theirs)),
             found=found,
-            trainings=self._over_trainings(found.difference, regime, ours, theirs) if apart else None,
+            trainings=(
+                self._over_trainings(found.difference, regime, ours, theirs)
+                if apart
+                else _over_shared_trainings(found.difference, ours, theirs)
+            ),
         )
 
-    def _over_trainings(self, difference: float, regime: Regime, *sides: Sequence[RolloutRecord]) -> Interval | None:
+    def rate_over_trainings(self, arm: Arm, regime: Regime) -> Interval | None:
+        """Of the average over tasks."""
+        found = self.suite.balanced(arm, regime)
+        return self._over_trainings(rate(found).value, regime, found) if found else None
+
+    def _over_trainings(self, value: float, regime: Regime, *sides: Sequence[RolloutRecord]) -> Interval | None:
         spread = self.training_spread[regime]
-        return spread and over_trainings(difference, spread, [_trainings_per_task(side) for side in sides])
+        return spread and over_trainings(value, spread, [_trainings_per_task(side) for side in sides])
 
     @cached_property
     def training_spread(self) -> dict[Regime, TrainingSpread | None]:
@@ -229,3 +238,15 @@ def _seeds(records: Sequence[RolloutRecord]) -> int:
 def _trainings_per_task(records: Sequence[RolloutRecord]) -> list[int]:
     trained = {(record.task, _seed(record)) for record in records}
     return list(Counter(task for task, _ in trained).values())
+
+
+def _over_shared_trainings(
+    difference: float, first: Sequence[RolloutRecord], second: Sequence[RolloutRecord]
+) -> Interval | None:
+    """Of two interventions in the same policies: each policy has a difference of its own."""
+    ours, theirs = (rates(side, by=lambda record: (record.task, _seed(record))) for side in (first, second))
+    by_task: dict[str, list[float]] = {}
+    for task, seed in ours.keys() & theirs.keys():
+        by_task.setdefault(task, []).append(theirs[task, seed].value - ours[task, seed].value)
+    spread = training_spread(by_task.values())
+    return spread and over_trainings(difference, spread, [[len(changes) for changes in by_task.values()]])

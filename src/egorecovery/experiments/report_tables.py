@@ -182,13 +182,13 @@ def seed_table(numbers: Numbers) -> str:
         for regime in BOTH
         if (found := numbers.over_seeds(arm, regime, task))
     ]
+    if not rows:
+        return ""
     heads = "".join(f"<th>{head}</th>" for head in ("Method", "Task", "Rate", "Each training"))
     return (
         f'<div class="scroll"><table class="plain"><thead><tr>{heads}'
         '<th class="n">Mean, 95% over starts</th><th class="n">Spread, points</th></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
-        if rows
-        else ""
     )
 
 

@@ -114,14 +114,17 @@ class Scheduler:
         return None
 
     def _until_done_s(self, training: Training) -> float | None:
-        """Trainings apart go on while cells before them are evaluated; nobody knows before there was one of each."""
+        """Data is made here, then trainings apart go on while the cells before them are evaluated.
+
+        None as long as there was not one of each.
+        """
         before = (*self.here, *self.trained, *(cell for other, _ in self.running for cell in other.cells))
         training_s = self.timing.training_s(training.recipe)
         before_s, own_s = (self.timing.evaluations_s(cells) for cells in (before, training.cells))
         if training_s is None or before_s is None or own_s is None:
             return None
-        ready_s = training_s + self._data_s(training.task)
-        return own_s + (max(ready_s, before_s) if self.resources.training_apart else ready_s + before_s)
+        both_s = max(training_s, before_s) if self.resources.training_apart else training_s + before_s
+        return self._data_s(training.task) + both_s + own_s
 
     def _has_time(self, needed_s: float | None) -> bool:
         """Of something that nobody knows the length of, one can only try."""
@@ -318,8 +321,8 @@ class Scheduler:
 
     def _at(self, whole_s: float | None, share_left: float, to_evaluate: Sequence[CellPlan]) -> None:
         """How far this process is with what it is doing, and which cells that will leave to evaluate."""
-        parts = [None if whole_s is None else whole_s * share_left, *map(self.timing.evaluation_s, to_evaluate)]
-        self.here_left_s = None if None in parts else sum(part or 0.0 for part in parts)
+        then_s = self.timing.evaluations_s(to_evaluate)
+        self.here_left_s = None if whole_s is None or then_s is None else whole_s * share_left + then_s
 
     @contextmanager
     def _doing(self, cells: Sequence[CellPlan]) -> Iterator[None]:
@@ -336,10 +339,11 @@ class Scheduler:
         """Until every cell is done; trainings apart go on beside evaluations."""
         trainings = [self.timing.training_s(training.recipe) for training in self._untrained()]
         cells = self.trained + [cell for training in self._untrained() for cell in training.cells]
-        evaluations = [self.timing.evaluation_s(cell) for cell in cells] + [self.here_left_s]
-        if None in trainings or None in evaluations:
+        evaluation_s = self.timing.evaluations_s(cells)
+        if None in trainings or evaluation_s is None or self.here_left_s is None:
             return None
-        training_s, evaluation_s = (sum(part or 0.0 for part in parts) for parts in (trainings, evaluations))
+        training_s = sum(part or 0.0 for part in trainings)
+        evaluation_s += self.here_left_s
         if not self.resources.training_apart:
             return training_s + evaluation_s
         return max(training_s / self.resources.side_by_side, evaluation_s)

@@ -58,7 +58,8 @@ class Checkpoint:
     def _tensors(self, name: str) -> dict[str, Tensor]:
         file = self.path / name
         if not file.is_file() or file_sha256(file) != self.files.get(name):
-            raise CheckpointError(f"{file}: missing or damaged; use an earlier checkpoint")
+            why = "resuming needs it; " if name == FILES[1] else ""
+            raise CheckpointError(f"{file}: missing or damaged; {why}use an earlier checkpoint")
         try:
             return load_file(file)
         except (OSError, SafetensorError) as error:
