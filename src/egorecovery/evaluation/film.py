@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 from jaxtyping import UInt8
@@ -15,7 +16,8 @@ from egorecovery.evaluation.inquiry import Answer, Inquiry
 from egorecovery.evaluation.rollout import Ending, RolloutJob, attempt, look
 from egorecovery.workcell.workcell import Workcell
 
-PANEL_PX = 96
+PANEL_PX, TITLE_PX = 120, 24
+TEXT_PX = 13
 ENCODING = {"crf": "24", "preset": "veryfast"}  # half the time of the usual preset, and files as small
 LAST_S = 1.5  # the last picture stays, so that the outcome can be read
 INK, PALE, ALARM, CALM = (30, 30, 30), (225, 225, 225), (200, 60, 40), (60, 110, 180)
@@ -78,17 +80,20 @@ def _panel(
     intent: tuple[float, ...] | None,
     largest: float,
 ) -> UInt8[ndarray, "H W 3"]:
-    """Text on the left, the gate over time in the middle, the intent's coefficients on the right."""
-    from PIL import Image, ImageDraw
+    """A title; below it text on the left, the gate over time in the middle, the intent's coefficients on the right."""
+    from PIL import Image, ImageDraw, ImageFont
 
     image = Image.new("RGB", (width, PANEL_PX), (255, 255, 255))
-    draw = ImageDraw.Draw(image)
-    for line, text in enumerate(words):
-        draw.text((6, 6 + 16 * line), text, fill=INK)
-    left, right, top, bottom = 0.45 * width, 0.8 * width, 8, PANEL_PX - 22
+    draw, font = ImageDraw.Draw(image), ImageFont.load_default(TEXT_PX)
+    title, *more = words
+    draw.text((6, 5), title, fill=INK, font=font)
+    column = max(1, round(0.42 * width / (0.55 * TEXT_PX)))  # letters
+    for line, part in enumerate(part for text in more for part in wrap(text, column)):
+        draw.text((6, TITLE_PX + 4 + 18 * line), part, fill=INK, font=font)
+    left, right, top, bottom = 0.45 * width, 0.8 * width, TITLE_PX + 4, PANEL_PX - 22
     draw.rectangle((left, top, right, bottom), outline=PALE)
     draw.line((left, (top + bottom) / 2, right, (top + bottom) / 2), fill=PALE)
-    draw.text((left, bottom + 4), "gate", fill=INK)
+    draw.text((left, bottom + 3), "gate", fill=INK, font=font)
     for step, gate in enumerate(gates):
         if gate is not None:
             across = left + (right - left) * (step + 0.5) / total
@@ -96,7 +101,7 @@ def _panel(
             draw.line((across, bottom - (bottom - top) * gate, across, bottom), fill=colour)
     left, right = 0.84 * width, 0.98 * width
     draw.rectangle((left, top, right, bottom), outline=PALE)
-    draw.text((left, bottom + 4), "intent", fill=INK)
+    draw.text((left, bottom + 3), "intent", fill=INK, font=font)
     for number, value in enumerate(intent or ()):
         slot = (right - left) / len(intent or ())
         height = (bottom - top) * abs(value) / max(largest, 1e-9)
