@@ -11,6 +11,7 @@ from egorecovery.experiments import report_tables as tables
 from egorecovery.experiments.report_arms import task_title
 from egorecovery.experiments.report_cells import Suite
 from egorecovery.experiments.report_commands import commands
+from egorecovery.experiments.report_comparisons import duel_table, seed_table, variant_table
 from egorecovery.experiments.report_diagnostics import diagnoses, section
 from egorecovery.experiments.report_figures import (
     VERDICT,
@@ -118,7 +119,7 @@ def _results(numbers: Numbers) -> str:
             "Drawn: the paired difference to the full method on the same starts, in points; open diamond: the paper's."
         )
         per_task = tables.own_table(numbers, numbers.rate)
-        return f"{told}{tables.variant_table(numbers)}{drawn}<h3>Per task, here</h3>{per_task}"
+        return f"{told}{variant_table(numbers)}{drawn}<h3>Per task, here</h3>{per_task}"
     largest = max((rollout.index for cell in numbers.suite.cells for rollout in cell.rollouts), default=0)
     as_paper = ""
     if largest >= ROLLOUTS or len(numbers.suite.seeds) > 1:
@@ -152,7 +153,7 @@ def _duels(numbers: Numbers) -> str:
         "each, sign flips of starts with several. Below: where the difference would lie on these starts if both "
         f"methods were trained again, 95%{_spreads(numbers)}. Hover for the rollouts that only one of the two solved."
     )
-    return told + tables.duel_table(numbers.decisive)
+    return told + duel_table(numbers.decisive)
 
 
 def _spreads(numbers: Numbers) -> str:
@@ -174,7 +175,7 @@ def _modes(numbers: Numbers) -> str:
 
 
 def _seeds(numbers: Numbers) -> str:
-    table = tables.seed_table(numbers)
+    table = seed_table(numbers)
     told = note(
         "The same recipe from other random seeds, on the same starts. The interval resamples starts, since rollouts of "
         "one start are not independent; the spread is the standard deviation from training to training."

@@ -19,16 +19,13 @@ from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.evaluations import evaluate_cell
 from egorecovery.experiments.events import Event, Stage, SuiteOutcome
 from egorecovery.experiments.folder import ExperimentFolder
+from egorecovery.experiments.forecast import Forecast, OutOfTime
 from egorecovery.experiments.plan import SuitePlan, Training, orders_of, trainings
 from egorecovery.experiments.resources import Resources
 from egorecovery.experiments.timing import Timing, samples
 from egorecovery.experiments.trainings import TrainingJob, TrainingProcess, finished, run_training
 
 LOOK_S = 0.5  # between looks at trainings, when there is nothing else to do
-
-
-class OutOfTime(Exception):
-    """Not an error: the time that was given is used up; what was reached is kept."""
 
 
 class Scheduler:
@@ -45,9 +42,10 @@ class Scheduler:
     ) -> None:
         """With `whole_data`, stores get what the whole suite needs, not only what the chosen cells do."""
         self.plan, self.folder, self.resources = plan, folder, resources
-        self.deadline_s, self.on_event = deadline_s, on_event
+        self.on_event = on_event
         self.outcome = SuiteOutcome()
         self.timing = Timing(card for cell in folder.done() if (card := folder.card(cell)))
+        self.forecast = Forecast(self.timing, resources, deadline_s)
         todo: list[CellPlan] = []
         for cell in plan.cells:  # all are looked at before anything is done: one of other settings is refused now
             if folder.is_done(cell):
@@ -86,7 +84,7 @@ class Scheduler:
                 self._tend()
                 self._make_data_ahead()
             if self.trained:
-                if not self._has_time(self.timing.evaluation_s(self.trained[0])):
+                if not self.forecast.has_time(self.timing.evaluation_s(self.trained[0])):
                     raise OutOfTime
                 self.pool = self.pool or stack.enter_context(RolloutPool(self.resources.rollout_workers))
                 self._evaluate(self.trained.pop(0))
@@ -108,31 +106,15 @@ class Scheduler:
 
     def _next(self, waiting: Iterable[Training]) -> Training | None:
         """The first training that there is time for."""
+        before = (*self.here, *self.trained, *(cell for other, _ in self.running for cell in other.cells))
         for training in waiting:
-            if self._has_time(self._until_done_s(training)):
+            if self.forecast.has_time(self.forecast.until_done_s(training, before, self._data_s(training.task))):
                 return training
         return None
 
-    def _until_done_s(self, training: Training) -> float | None:
-        """Data is made here, then trainings apart go on while the cells before them are evaluated.
-
-        None as long as there was not one of each.
-        """
-        before = (*self.here, *self.trained, *(cell for other, _ in self.running for cell in other.cells))
-        training_s = self.timing.training_s(training.recipe)
-        before_s, own_s = (self.timing.evaluations_s(cells) for cells in (before, training.cells))
-        if training_s is None or before_s is None or own_s is None:
-            return None
-        both_s = max(training_s, before_s) if self.resources.training_apart else training_s + before_s
-        return self._data_s(training.task) + both_s + own_s
-
-    def _has_time(self, needed_s: float | None) -> bool:
-        """Of something that nobody knows the length of, one can only try."""
-        return self.deadline_s is None or time.monotonic() + (needed_s or 0.0) < self.deadline_s
-
     def _tend(self) -> None:
         """Trainings that have ended make room for others. Called again and again while something else is done."""
-        self._check_time()
+        self.forecast.require_time()
         if not self.resources.training_apart:
             return
         for training, process in list(self.running):
@@ -207,10 +189,6 @@ class Scheduler:
     def _episodes(self, task: str) -> int:
         return sum(order.episodes for order in self.orders[task])
 
-    def _check_time(self) -> None:
-        if self.deadline_s is not None and time.monotonic() > self.deadline_s:
-            raise OutOfTime
-
     def _train_here(self, training: Training, job: TrainingJob) -> None:
         from egorecovery.training.stopping import Stopped
 
@@ -220,7 +198,7 @@ class Scheduler:
             nonlocal out_of_time
             self._at(self.timing.training_s(training.recipe), 1 - step / steps, training.cells)
             self._tell("progress", training.cells[0].id, stage="training", done=step, total=steps)
-            if not self._has_time(None) and threading.current_thread() is threading.main_thread():
+            if not self.forecast.has_time() and threading.current_thread() is threading.main_thread():
                 out_of_time = True
                 signal.raise_signal(signal.SIGTERM)  # the loop takes note, saves and stops
 
@@ -336,14 +314,7 @@ class Scheduler:
         return [*self.waiting, *(training for training, _ in self.running)]
 
     def _left_s(self) -> float | None:
-        """Until every cell is done; trainings apart go on beside evaluations."""
-        trainings = [self.timing.training_s(training.recipe) for training in self._untrained()]
-        cells = self.trained + [cell for training in self._untrained() for cell in training.cells]
-        evaluation_s = self.timing.evaluations_s(cells)
-        if None in trainings or evaluation_s is None or self.here_left_s is None:
-            return None
-        training_s = sum(part or 0.0 for part in trainings)
-        evaluation_s += self.here_left_s
-        if not self.resources.training_apart:
-            return training_s + evaluation_s
-        return max(training_s / self.resources.side_by_side, evaluation_s)
+        """Until every cell is done."""
+        untrained = self._untrained()
+        cells = self.trained + [cell for training in untrained for cell in training.cells]
+        return self.forecast.left_s(untrained, cells, self.here_left_s)
