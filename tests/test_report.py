@@ -525,9 +525,13 @@ def test_commands_cover_uneven_seeds_and_changed_settings(tmp_path):
             planned = suite_named("main").cells(["cube_stack"], [seed])
             cell = next(one for one in planned if one.method == method)
             recipe = to_json(cell.recipe(lambda task: changed(RECIPES["bench"](task), {"optimisation.steps": "7"})))
-            add_cell(out, method, initial=solved(3), recovery=solved(3), seed=seed, recipe=recipe)
-    wanted = "--recipe bench --protocol bench --rollouts 20 --starts-seed comparison --set optimisation.steps 7 --only"
-    assert report_of(out)[0]["commands"] == [
+            protocol = {"name": "bench", "rollouts": 20, "starts_seed": "comparison", "replan_steps": 50}
+            add_cell(out, method, initial=solved(3), recovery=solved(3), seed=seed, recipe=recipe, protocol=protocol)
+    wanted = "--recipe bench --protocol bench --rollouts 20 --starts-seed comparison --replan 50 "
+    wanted += "--set optimisation.steps 7 --only"
+    report, html, _ = report_of(out)
+    assert "50 steps of a chunk executed" in html
+    assert report["commands"] == [
         "git checkout abc1234",
         "make setup",
         f".venv/bin/egorecovery experiment main --out runs --tasks cube_stack --seeds 0 {wanted} "

@@ -1,6 +1,6 @@
 """`egorecovery experiment`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -53,6 +53,8 @@ class Experiment:
     """Which starts, by name: 'comparison' for results, 'validation' for anything that is tuned."""
     protocol: Literal["bench", "paper"] = "bench"
     """bench: the paper's rules with a time limit per task; paper: 300 s."""
+    replan: int | None = None
+    """Steps of a chunk to execute before a policy looks again; the protocol's if not given."""
     budget_minutes: float | None = None
     """Start no cell that would not be done by then; stop what is under way at its end. It goes on when run again."""
     executor: Literal["local", "ray"] = "local"
@@ -117,16 +119,20 @@ class Experiment:
             console.print(_report_on(self.out), soft_wrap=True)
 
     def _chosen(self) -> dict[str, Any]:
-        from egorecovery.evaluation import bench_protocol, paper_protocol
+        from egorecovery.evaluation import EvaluationProtocol, bench_protocol, paper_protocol
         from egorecovery.policy.config_json import changed
         from egorecovery.training import RECIPES
+
+        def protocol(task: str) -> EvaluationProtocol:
+            named = bench_protocol(task) if self.protocol == "bench" else paper_protocol()
+            return named if self.replan is None else replace(named, replan_steps=self.replan)
 
         return {
             "tasks": self.tasks or None,
             "seeds": self.seeds,
             "only": self.only,
             "recipe": lambda task: changed(RECIPES[self.recipe](task), self.set),
-            "protocol": bench_protocol if self.protocol == "bench" else lambda task: paper_protocol(),
+            "protocol": protocol,
             "rollouts": self.rollouts,
             "starts_seed": self.starts_seed,
         }

@@ -5,6 +5,7 @@ import shlex
 from typing import Any
 
 from egorecovery.errors import RecipeError
+from egorecovery.evaluation.protocol import EvaluationProtocol
 from egorecovery.experiments.cell import Cell as RunCell
 from egorecovery.experiments.report_cells import Cell, Suite
 from egorecovery.experiments.suites import SUITES
@@ -39,12 +40,14 @@ def commands(suite: Suite) -> list[str]:
 def settings(cell: Cell) -> tuple[str, ...]:
     """The options of `egorecovery experiment` that decide a result."""
     protocol, options = cell.part("protocol"), []
+    replan = protocol.get("replan_steps")
     name = cell.part("recipe").get("name")
     for option, value in (
         ("recipe", name),
         ("protocol", protocol.get("name")),
         ("rollouts", protocol.get("rollouts")),
         ("starts-seed", protocol.get("starts_seed")),
+        ("replan", None if replan == EvaluationProtocol.replan_steps else replan),
     ):
         options += [f"--{option} {shlex.quote(str(value))}"] if value is not None else []
     for field, value in changes(cell).items():

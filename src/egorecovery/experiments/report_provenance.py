@@ -66,6 +66,7 @@ def protocol_words(cell: Cell) -> str:
     count, starts = protocol.get("rollouts"), protocol.get("starts_seed")
     parts = [str(protocol.get("name") or "unknown")]
     parts += [f"{count} starts per task and regime"] * bool(count) + [f"starts '{starts}'"] * bool(starts)
+    parts += [f"{protocol['replan_steps']} steps of a chunk executed"] * ("replan_steps" in protocol)
     return ", ".join(parts)
 
 
