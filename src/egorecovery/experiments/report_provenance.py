@@ -63,10 +63,10 @@ def recipe_name(cell: Cell) -> str:
 
 def protocol_words(cell: Cell) -> str:
     protocol = cell.part("protocol")
-    count, starts = protocol.get("rollouts"), protocol.get("starts_seed")
+    count, starts, replan = (protocol.get(name) for name in ("rollouts", "starts_seed", "replan_steps"))
     parts = [str(protocol.get("name") or "unknown")]
     parts += [f"{count} starts per task and regime"] * bool(count) + [f"starts '{starts}'"] * bool(starts)
-    parts += [f"{protocol['replan_steps']} steps of a chunk executed"] * ("replan_steps" in protocol)
+    parts += [f"{replan} steps of a chunk executed"] * bool(replan)
     return ", ".join(parts)
 
 
