@@ -11,6 +11,7 @@ from egorecovery.errors import EgoRecoveryError
 
 if TYPE_CHECKING:
     from egorecovery.experiments import Event, Suite, SuitePlan
+    from egorecovery.experiments.report_numbers import Numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,26 +189,26 @@ def _duration(seconds: float) -> str:
 def _report_on(out: Path) -> str:
     """Says where the report is. Results are worth more: no failure to describe them is a failure of the experiment."""
     try:
-        from egorecovery.experiments.report import write_report
+        from egorecovery.experiments.report import write_numbers
+        from egorecovery.experiments.report_cells import read_suite
+        from egorecovery.experiments.report_numbers import Numbers
 
-        _show(out)
-        return f"report: {write_report(out)}"
+        numbers = Numbers(read_suite(out))
+        _show(numbers)
+        return f"report: {write_numbers(numbers)}"
     except (EgoRecoveryError, ModuleNotFoundError) as error:
         return f"no report: {error}"
 
 
-def _show(out: Path) -> None:
+def _show(numbers: "Numbers") -> None:
     """The report's rates with their Wilson intervals, the paper's beside them."""
     from rich.box import SIMPLE
     from rich.table import Table
 
     from egorecovery.cli.console import console
     from egorecovery.evaluation import REGIMES
-    from egorecovery.experiments.report_cells import read_suite
-    from egorecovery.experiments.report_numbers import Numbers
     from egorecovery.experiments.report_tables import columns_of, paper_rate
 
-    numbers = Numbers(read_suite(out))
     columns = columns_of(numbers)
     for regime in REGIMES:
         table = Table(title=f"{numbers.suite.name}, {regime} starts", title_justify="left", box=SIMPLE)

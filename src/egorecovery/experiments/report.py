@@ -34,8 +34,12 @@ class ReportFiles:
 
 def write_report(out: Path) -> ReportFiles:
     """From whatever cells are finished; may be called again as more of them are."""
-    numbers = Numbers(read_suite(out))
-    found = findings(numbers)
+    return write_numbers(Numbers(read_suite(out)))
+
+
+def write_numbers(numbers: Numbers) -> ReportFiles:
+    """The report of a suite that was read already, in its folder."""
+    found, out = findings(numbers), numbers.suite.root
     files = ReportFiles(html=out / "report.html", markdown=out / "report.md", json=out / "report.json")
     write_file(files.html, page(numbers, found).encode())
     write_file(files.markdown, markdown(numbers, found).encode())

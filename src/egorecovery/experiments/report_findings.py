@@ -115,7 +115,7 @@ def _judge_ceiling(claim: Claim, numbers: Numbers) -> Finding:
         return Finding(claim=claim, verdict="not run", words=words)
     assert mine is not None
     trainings = numbers.rate_over_trainings(mine, claim.regime)
-    spans, limit = [rate.wilson, *([trainings] if trainings else [])], f"one in {round(1 / CEILING)}"
+    spans, limit = [rate.wilson, trainings or rate.wilson], f"one in {round(1 / CEILING)}"
     reached: Verdict = "undecided"
     if all(span.high < CEILING for span in spans):
         reached, where = "holds", f"less often than {limit}"
