@@ -7,8 +7,10 @@ import pytest
 
 from egorecovery.cli.evaluate import Evaluate
 from egorecovery.cli.main import main
+from egorecovery.demo import demo_protocol
 from egorecovery.evaluation import ResultFile
-from egorecovery.evaluation.protocol import BENCH_TIME_LIMIT_S
+from egorecovery.evaluation.protocol import BENCH_TIME_LIMIT_S, REPLAN_STEPS, replan_steps_for
+from egorecovery.training import RECIPES
 
 COMMAND = [
     "evaluate",
@@ -123,6 +125,15 @@ def test_a_policy_of_another_task_is_refused(checkpoint, capsys):
 
 def test_ensembling_asks_at_every_step_unless_told_otherwise(tmp_path):
     how = {"checkpoint": tmp_path, "task": "cube_stack"}
-    assert Evaluate(**how)._protocol().replan_steps == 20
+    assert Evaluate(**how)._protocol().replan_steps == REPLAN_STEPS
     assert Evaluate(**how, ensemble=True)._protocol().replan_steps == 1
     assert Evaluate(**how, ensemble=True, replan=5)._protocol().replan_steps == 5
+
+
+def test_of_a_short_chunk_half_is_executed_unless_told_otherwise(tmp_path):
+    how = {"checkpoint": tmp_path, "task": "cube_stack"}
+    assert [Evaluate(**how)._protocol(horizon).replan_steps for horizon in (100, 40, 1)] == [REPLAN_STEPS, 20, 1]
+    assert Evaluate(**how, replan=40)._protocol(40).replan_steps == 40
+    assert (
+        replan_steps_for(RECIPES["demo"]("cube_stack").policy.horizon) == demo_protocol("cube_stack").replan_steps == 20
+    )

@@ -31,7 +31,7 @@ class Evaluate:
     protocol: Literal["bench", "paper"] = "bench"
     """bench: the paper's rules with a time limit per task; paper: 300 s."""
     replan: int | None = None
-    """Steps of a chunk to execute before the policy looks again; 20, or 1 with --ensemble."""
+    """Steps of a chunk to execute before the policy looks again; 35 (of a short chunk half), or 1 with --ensemble."""
     ensemble: bool = False
     """Average overlapping chunks (ACT)."""
     gate: Literal["learned", "0", "0.5", "1", "shuffled"] = "learned"
@@ -97,11 +97,12 @@ class Evaluate:
         from egorecovery.evaluation import REGIMES, Evaluation, Subject
         from egorecovery.evaluation.baselines import HoldStill
 
-        protocol = self._protocol()
         if str(self.checkpoint) == HOLD_STILL:
-            factory, subject, device = HoldStill(steps=protocol.replan_steps), Subject(policy=HOLD_STILL), "cpu"
+            protocol, subject, device = self._protocol(), Subject(policy=HOLD_STILL), "cpu"
+            factory = HoldStill(steps=protocol.replan_steps)
         else:
-            factory, subject, device = self._trained()
+            factory, subject, device, horizon = self._trained()
+            protocol = self._protocol(horizon)
         evaluation = Evaluation(
             subject=subject,
             task=self.task,
@@ -111,8 +112,8 @@ class Evaluate:
         )
         return factory, evaluation, device
 
-    def _trained(self) -> "tuple[SourceFactory, Subject, str]":
-        """The policy of a checkpoint, who it is, and where it computes."""
+    def _trained(self) -> "tuple[SourceFactory, Subject, str, int]":
+        """The policy of a checkpoint, who it is, where it computes, and how long its chunks are."""
         try:
             from egorecovery.policy.checkpoint import open_checkpoint
             from egorecovery.policy.device import pick_device
@@ -137,17 +138,19 @@ class Evaluate:
             seed=int(saved.recipe.get("seed", 0)),
             intervention=asdict(intervention),
         )
-        return factory if self.executor == "ray" else lambda: source, subject, device.split(":")[0]
+        lent = factory if self.executor == "ray" else lambda: source
+        return lent, subject, device.split(":")[0], int(saved.recipe["policy"]["horizon"])
 
-    def _protocol(self) -> "EvaluationProtocol":
-        from egorecovery.evaluation import bench_protocol, paper_protocol
+    def _protocol(self, horizon: int | None = None) -> "EvaluationProtocol":
+        from egorecovery.evaluation import bench_protocol, paper_protocol, replan_steps_for
 
         named = paper_protocol() if self.protocol == "paper" else bench_protocol(self.task)
+        usual = replan_steps_for(horizon) if horizon else named.replan_steps
         return replace(
             named,
             rollouts=self.rollouts,
             starts_seed=self.starts_seed,
-            replan_steps=self.replan if self.replan is not None else 1 if self.ensemble else named.replan_steps,
+            replan_steps=self.replan if self.replan is not None else 1 if self.ensemble else usual,
             ensemble=self.ensemble,
             varied_appearance=not self.plain_room,
             clutter=self.clutter,

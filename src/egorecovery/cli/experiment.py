@@ -55,7 +55,7 @@ class Experiment:
     protocol: Literal["bench", "paper"] = "bench"
     """bench: the paper's rules with a time limit per task; paper: 300 s."""
     replan: int | None = None
-    """Steps of a chunk to execute before a policy looks again; the protocol's if not given."""
+    """Steps of a chunk to execute before a policy looks again; 35 (of a short chunk half) if not given."""
     budget_minutes: float | None = None
     """Start no cell that would not be done by then; stop what is under way at its end. It goes on when run again."""
     executor: Literal["local", "ray"] = "local"
@@ -120,19 +120,23 @@ class Experiment:
             console.print(_report_on(self.out), soft_wrap=True)
 
     def _chosen(self) -> dict[str, Any]:
-        from egorecovery.evaluation import EvaluationProtocol, bench_protocol, paper_protocol
+        from egorecovery.evaluation import EvaluationProtocol, bench_protocol, paper_protocol, replan_steps_for
         from egorecovery.policy.config_json import changed
-        from egorecovery.training import RECIPES
+        from egorecovery.training import RECIPES, Recipe
+
+        def recipe(task: str) -> Recipe:
+            return changed(RECIPES[self.recipe](task), self.set)
 
         def protocol(task: str) -> EvaluationProtocol:
             named = bench_protocol(task) if self.protocol == "bench" else paper_protocol()
-            return named if self.replan is None else replace(named, replan_steps=self.replan)
+            steps = replan_steps_for(recipe(task).policy.horizon) if self.replan is None else self.replan
+            return replace(named, replan_steps=steps)
 
         return {
             "tasks": self.tasks or None,
             "seeds": self.seeds,
             "only": self.only,
-            "recipe": lambda task: changed(RECIPES[self.recipe](task), self.set),
+            "recipe": recipe,
             "protocol": protocol,
             "rollouts": self.rollouts,
             "starts_seed": self.starts_seed,

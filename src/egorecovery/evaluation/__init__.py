@@ -11,6 +11,7 @@ from egorecovery.evaluation.protocol import (
     Regime,
     bench_protocol,
     paper_protocol,
+    replan_steps_for,
     starts,
 )
 from egorecovery.evaluation.results import ResultFile, ResultsError, RolloutRecord, Subject, load, merge
@@ -44,6 +45,7 @@ __all__ = [
     "paper_protocol",
     "rate",
     "rates",
+    "replan_steps_for",
     "starts",
     "wilson",
 ]
