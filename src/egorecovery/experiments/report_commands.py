@@ -5,7 +5,6 @@ import shlex
 from typing import Any
 
 from egorecovery.errors import RecipeError
-from egorecovery.evaluation.protocol import REPLAN_STEPS, replan_steps_for
 from egorecovery.experiments.cell import Cell as RunCell
 from egorecovery.experiments.report_cells import Cell, Suite
 from egorecovery.experiments.suites import SUITES
@@ -40,15 +39,13 @@ def commands(suite: Suite) -> list[str]:
 def settings(cell: Cell) -> tuple[str, ...]:
     """The options of `egorecovery experiment` that decide a result."""
     protocol, options = cell.part("protocol"), []
-    replan, horizon = protocol.get("replan_steps"), cell.part("recipe").get("policy", {}).get("horizon")
-    usual = replan_steps_for(horizon) if horizon else REPLAN_STEPS
     name = cell.part("recipe").get("name")
     for option, value in (
         ("recipe", name),
         ("protocol", protocol.get("name")),
         ("rollouts", protocol.get("rollouts")),
         ("starts-seed", protocol.get("starts_seed")),
-        ("replan", None if replan == usual else replan),
+        ("replan", protocol.get("replan_steps")),  # always: what is usual is not the same in every revision
     ):
         options += [f"--{option} {shlex.quote(str(value))}"] if value is not None else []
     for field, value in changes(cell).items():
