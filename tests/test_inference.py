@@ -53,6 +53,16 @@ def test_actions_come_in_physical_units():
     np.testing.assert_allclose(physical, plain * 0.05 + 0.3 * np.arange(1, 15, dtype=np.float32), atol=1e-5)
 
 
+def test_a_relative_policy_that_predicts_nothing_stays_where_it_is_and_leaves_grippers_to_their_mean():
+    policy = tiny_policy(relative_actions=True)
+    for parameter in policy.robot.projection.parameters():
+        parameter.data.zero_()
+    images, state = observed(3)
+    chunk_BHA = trained(policy=policy, centre=0.3, spread=0.05).decide(images, state).action_BHA
+    wanted_BA = np.where(np.arange(14) % 7 == 6, 0.3 * np.arange(1, 15), state)
+    np.testing.assert_allclose(chunk_BHA, np.repeat(wanted_BA[:, None], 5, axis=1), atol=1e-6)
+
+
 def test_states_are_normalised_by_the_robots_statistics():
     images, state = observed(2)
     known = statistics()

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from egorecovery.episodes import EpisodeStore, Source
+from egorecovery.episodes import Embodiment, EpisodeStore, Source
 from egorecovery.policy.checkpoint import load_into, open_checkpoint
+from egorecovery.policy.inference import TrainedPolicy
 from egorecovery.policy.policy import Policy
 from egorecovery.training import Recipe, frame_table
 from egorecovery.training.logs import read_log
@@ -49,8 +51,10 @@ def trained_policy(run: Path) -> Policy:
 
 
 @pytest.mark.slow
-def test_tiny_policy_overfits_a_tiny_store(made_up, tmp_path):
-    recipe = tiny_recipe(600, {**PLAIN_PICTURES, **BY_HEART}, robot_success=1, robot_recovery=1, human_recovery=1)
+@pytest.mark.parametrize("relative", ["false", "true"])
+def test_tiny_policy_overfits_a_tiny_store(made_up, tmp_path, relative):
+    changes = {**PLAIN_PICTURES, **BY_HEART, "policy.relative_actions": relative}
+    recipe = tiny_recipe(600, changes, robot_success=1, robot_recovery=1, human_recovery=1)
     seed_initialisation(recipe.seed)
     before = on_training_frames(Policy(recipe.policy).eval(), made_up, recipe)
     train(recipe, made_up, tmp_path / "run", CPU)
@@ -59,6 +63,28 @@ def test_tiny_policy_overfits_a_tiny_store(made_up, tmp_path):
         names = [f"action_error/{source}" for source in sources]  # episodes are equally long: a mean over frames
         assert sum(after[name] for name in names) < sum(before[name] for name in names) / 10
     assert after["gate_auc/robot"] == after["gate_auc/human"] == 1.0
+
+
+def test_a_relative_policy_is_scored_by_what_it_would_do(made_up):
+    recipe = tiny_recipe(1, {"policy.relative_actions": "true"}, robot_success=1, robot_recovery=1, human_recovery=1)
+    recorded = frame_table.read(made_up, select(made_up, recipe).episodes, recipe)
+    statistics = frame_table.fit(recorded, recipe)
+    policy = Policy(recipe.policy).eval()
+    score_of = on_training_frames(policy, made_up, recipe)
+    source = TrainedPolicy(policy, statistics, name="made up", device=CPU.device)
+    for each in recorded:
+        if each.source.embodiment is Embodiment.ROBOT:
+            frames = [(each.episode, frame) for frame in range(len(each.state_TA))]
+            pictures = decode(made_up, frames, source.cameras, source.image_size, CPU.device).numpy()
+            chunk_THA = source.decide(pictures, each.state_TA).action_BHA
+            spread_A = statistics.action[Embodiment.ROBOT].spread_A
+            errors = [
+                np.abs((chunk_HA[: len(ahead)] - ahead) / spread_A).mean()
+                for chunk_HA, ahead in zip(
+                    chunk_THA, (each.action_TA[t : t + chunk_THA.shape[1]] for t in range(len(frames))), strict=True
+                )
+            ]
+            assert score_of[f"action_error/{each.source}"] == pytest.approx(np.mean(errors), rel=1e-4)
 
 
 def test_streamed_pictures_give_the_same_losses_and_weights_bit_for_bit(made_up, tmp_path):

@@ -484,6 +484,7 @@ def frame_table(lengths, rng) -> FrameTable:
         robot_frames=sum(lengths[:2]),
         state_FA=np.zeros((total, 14), np.float32),
         action_FA=rng.normal(size=(total, 14)).astype(np.float32),
+        anchor_FA=np.zeros((total, 14), np.float32),
         last_F=np.repeat(np.cumsum(lengths) - 1, lengths).astype(np.int64),
         intent_FC=np.zeros((total, 4), np.float32),
         intent_mask_F=np.zeros(total, bool),

@@ -92,6 +92,8 @@ class TrainedPolicy:
             None if values[0] is None else np.concatenate(values) for values in zip(*parts, strict=True)
         )
         assert action_BHA is not None
+        if self.config.relative_actions:
+            action_BHA = action_BHA + self._statistics.anchor(Embodiment.ROBOT, state_BA)[:, None]
         return Decision(
             action_BHA=self._statistics.action[Embodiment.ROBOT].restore(action_BHA), gate_B=gate_B, intent_BC=intent_BC
         )

@@ -23,6 +23,8 @@ LEAST_SPREAD = {
     Embodiment.HUMAN: np.tile([0.02, 0.02, 0.02, 0.1, 0.1, 0.1, 0.1], STATE_DIM // 7),
 }
 
+IS_GRIPPER_A = np.arange(STATE_DIM) % 7 == 6  # or the aperture of a hand
+
 
 @dataclass(frozen=True, eq=False)
 class Normaliser:
@@ -63,3 +65,7 @@ class Statistics:
     state: dict[Embodiment, Normaliser]
     action: dict[Embodiment, Normaliser]
     intent: PoolStatistics | None  # None for a pool without recovery episodes
+
+    def anchor(self, embodiment: Embodiment, state: Float32[ndarray, "*batch A"]) -> Float32[ndarray, "*batch A"]:
+        """What relative actions are counted from, normalised like them: the state, but 0 for grippers and fingers."""
+        return np.where(IS_GRIPPER_A, np.float32(0), self.action[embodiment].normalise(state))

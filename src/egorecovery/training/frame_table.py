@@ -28,6 +28,7 @@ class FrameTable:
     robot_frames: int
     state_FA: Float32[ndarray, "F A"]
     action_FA: Float32[ndarray, "F A"]
+    anchor_FA: Float32[ndarray, "F A"]  # what a chunk that begins here is counted from; 0 where actions are absolute
     last_F: Int64[ndarray, " F"]  # row of the last frame of this row's episode
     intent_FC: Float32[ndarray, "F C"]
     intent_mask_F: Bool[ndarray, " F"]
@@ -101,6 +102,7 @@ def table(recorded: Sequence[Recorded], statistics: Statistics, recipe: Recipe) 
         robot_frames=sum(len(each.state_TA) for each in ordered if each.source.embodiment is Embodiment.ROBOT),
         state_FA=_joined([statistics.state[each.source.embodiment].normalise(each.state_TA) for each in ordered]),
         action_FA=_joined([statistics.action[each.source.embodiment].normalise(each.action_TA) for each in ordered]),
+        anchor_FA=_joined([_anchor(each, statistics, recipe) for each in ordered]),
         last_F=np.repeat(ends - 1, lengths).astype(np.int64),
         intent_FC=_joined([_intent(each, statistics) for each in ordered]),
         intent_mask_F=np.concatenate([_mask(each.labels, recipe.segment_mask) for each in ordered]),
@@ -110,6 +112,12 @@ def table(recorded: Sequence[Recorded], statistics: Statistics, recipe: Recipe) 
 
 def _joined(parts: Sequence[ndarray]) -> Float32[ndarray, "F N"]:
     return np.concatenate(parts).astype(np.float32)
+
+
+def _anchor(each: Recorded, statistics: Statistics, recipe: Recipe) -> Float32[ndarray, "T A"]:
+    if not recipe.policy.relative_actions:
+        return np.zeros_like(each.state_TA)
+    return statistics.anchor(each.source.embodiment, each.state_TA)
 
 
 def _intent(each: Recorded, statistics: Statistics) -> Float32[ndarray, "T C"]:

@@ -85,7 +85,8 @@ def action_error(
 ) -> Float[ndarray, " B"]:
     wanted_BH = rows[:, None] + np.arange(action_BHA.shape[1])
     last_B1 = frames.last_F[rows][:, None]
-    error_BH = np.abs(action_BHA - frames.action_FA[np.minimum(wanted_BH, last_B1)]).mean(axis=-1)
+    predicted_BHA = action_BHA + frames.anchor_FA[rows][:, None]
+    error_BH = np.abs(predicted_BHA - frames.action_FA[np.minimum(wanted_BH, last_B1)]).mean(axis=-1)
     inside_BH = wanted_BH <= last_B1
     return (error_BH * inside_BH).sum(axis=1) / inside_BH.sum(axis=1)
 

@@ -103,6 +103,7 @@ def training_step(recipe: Recipe, policy: Policy, runtime: Runtime) -> tuple[Tra
         robot_frames=FRAMES,
         state_FA=rng.standard_normal((frames, config.action_dim), np.float32),
         action_FA=rng.standard_normal((frames, config.action_dim), np.float32),
+        anchor_FA=np.zeros((frames, config.action_dim), np.float32),
         last_F=(np.arange(frames) // EPISODE + 1) * EPISODE - 1,
         intent_FC=rng.standard_normal((frames, intent_dim), np.float32),
         intent_mask_F=rng.random(frames) < 0.3,

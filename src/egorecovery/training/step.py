@@ -37,7 +37,7 @@ class TrainingStep:
         self._robots = recipe.batch.robot // runtime.ranks
         self._table = {
             name: torch.from_numpy(getattr(frames, name)).to(device)
-            for name in ("state_FA", "action_FA", "last_F", "intent_FC", "intent_mask_F", "in_recovery_F")
+            for name in ("state_FA", "action_FA", "anchor_FA", "last_F", "intent_FC", "intent_mask_F", "in_recovery_F")
         }
         self._ahead_H = torch.arange(recipe.policy.horizon, device=device)
         self._pixel_mean_3 = torch.from_numpy(PIXEL_MEAN).to(device)
@@ -182,7 +182,7 @@ class TrainingStep:
         wanted_BH = frame_B[:, None] + self._ahead_H
         last_B1 = table["last_F"][frame_B][:, None]
         return Targets(
-            action_BHA=table["action_FA"][torch.minimum(wanted_BH, last_B1)],
+            action_BHA=table["action_FA"][torch.minimum(wanted_BH, last_B1)] - table["anchor_FA"][frame_B][:, None],
             action_mask_BH=(wanted_BH <= last_B1 + self._recipe.stay_steps).float(),
             intent_BC=table["intent_FC"][frame_B],
             intent_mask_B=table["intent_mask_F"][frame_B].float(),
