@@ -32,9 +32,8 @@ BENCH_TIME_LIMIT_S: Mapping[str, float] = {
 }
 OWN_TASK_TIME_LIMIT_S = 60.0  # for tasks that `bench` does not name
 
-REPLAN_STEPS = (
-    35  # of a chunk of 100; chosen among 20, 35, 50, 70 with robot recovery on validation starts (docs/log.md)
-)
+# Of a chunk of 100. Chosen among 20, 35, 50 and 70 with robot recovery on validation starts of all tasks (docs/log.md).
+REPLAN_STEPS = 35
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,9 +77,7 @@ class PolicyConfig:
     decoder_layers: int = 8
     horizon: int = 100  # steps of a chunk, 4 s
     action_dim: int = STATE_DIM
-    relative_actions: bool = (
-        False  # targets are told from where the arms are; what leaves the policy is always absolute
-    )
+    relative_actions: bool = False  # the network counts from where the arms are; decisions are absolute all the same
     human_decoder: bool = True  # left out when no human data is trained on
     correction: CorrectionConfig | None = field(default_factory=CorrectionConfig)
 
