@@ -7,7 +7,7 @@ from pathlib import Path
 
 from egorecovery.episodes.durable import write_file
 from egorecovery.errors import EgoRecoveryError
-from egorecovery.evaluation import REGIMES, EvaluationProtocol, Regime, bench_protocol, rate, replan_steps_for
+from egorecovery.evaluation import REGIMES, EvaluationProtocol, Regime, bench_protocol, rate
 from egorecovery.evaluation.statistics import Rate
 from egorecovery.executors import cores
 from egorecovery.experiments import Event, ExperimentFolder, Row, Suite, run_suite
@@ -87,8 +87,8 @@ def demo_suite(plan: DemoPlan) -> Suite:
 
 def demo_protocol(task: str) -> EvaluationProtocol:
     """Always the same room: a policy this small has seen too little to look through changes of light and colour."""
-    steps = replan_steps_for(RECIPES["demo"](task).policy.horizon)
-    return replace(bench_protocol(task), name="demo", varied_appearance=False, replan_steps=steps)
+    protocol = bench_protocol(task, RECIPES["demo"](task).policy.horizon)
+    return replace(protocol, name="demo", varied_appearance=False)
 
 
 def _rates(folder: ExperimentFolder, suite: Suite) -> dict[str, dict[Regime, Rate]]:

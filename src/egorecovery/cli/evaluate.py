@@ -142,15 +142,14 @@ class Evaluate:
         return lent, subject, device.split(":")[0], int(saved.recipe["policy"]["horizon"])
 
     def _protocol(self, horizon: int | None = None) -> "EvaluationProtocol":
-        from egorecovery.evaluation import bench_protocol, paper_protocol, replan_steps_for
+        from egorecovery.evaluation import bench_protocol, paper_protocol
 
-        named = paper_protocol() if self.protocol == "paper" else bench_protocol(self.task)
-        usual = replan_steps_for(horizon) if horizon else named.replan_steps
+        named = paper_protocol(horizon) if self.protocol == "paper" else bench_protocol(self.task, horizon)
         return replace(
             named,
             rollouts=self.rollouts,
             starts_seed=self.starts_seed,
-            replan_steps=self.replan if self.replan is not None else 1 if self.ensemble else usual,
+            replan_steps=self.replan if self.replan is not None else 1 if self.ensemble else named.replan_steps,
             ensemble=self.ensemble,
             varied_appearance=not self.plain_room,
             clutter=self.clutter,

@@ -120,7 +120,7 @@ class Experiment:
             console.print(_report_on(self.out), soft_wrap=True)
 
     def _chosen(self) -> dict[str, Any]:
-        from egorecovery.evaluation import EvaluationProtocol, bench_protocol, paper_protocol, replan_steps_for
+        from egorecovery.evaluation import EvaluationProtocol, bench_protocol, paper_protocol
         from egorecovery.policy.config_json import changed
         from egorecovery.training import RECIPES, Recipe
 
@@ -128,9 +128,9 @@ class Experiment:
             return changed(RECIPES[self.recipe](task), self.set)
 
         def protocol(task: str) -> EvaluationProtocol:
-            named = bench_protocol(task) if self.protocol == "bench" else paper_protocol()
-            steps = replan_steps_for(recipe(task).policy.horizon) if self.replan is None else self.replan
-            return replace(named, replan_steps=steps)
+            horizon = recipe(task).policy.horizon
+            named = bench_protocol(task, horizon) if self.protocol == "bench" else paper_protocol(horizon)
+            return named if self.replan is None else replace(named, replan_steps=self.replan)
 
         return {
             "tasks": self.tasks or None,

@@ -11,7 +11,6 @@ from egorecovery.evaluation.protocol import (
     Regime,
     bench_protocol,
     paper_protocol,
-    replan_steps_for,
     starts,
 )
 from egorecovery.evaluation.results import ResultFile, ResultsError, RolloutRecord, Subject, load, merge
@@ -45,7 +44,6 @@ __all__ = [
     "paper_protocol",
     "rate",
     "rates",
-    "replan_steps_for",
     "starts",
     "wilson",
 ]

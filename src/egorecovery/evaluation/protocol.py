@@ -1,7 +1,7 @@
 """The rules of a comparison: which starts, how long, and how a policy's chunks are executed."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -73,19 +73,20 @@ class EvaluationProtocol:
         return round(self.time_limit_s * RATE_HZ) + 1
 
 
-def paper_protocol() -> EvaluationProtocol:
-    """20 starts per regime, five minutes each."""
-    return EvaluationProtocol()
+def paper_protocol(horizon: int | None = None) -> EvaluationProtocol:
+    """20 starts per regime, five minutes each; for policies whose chunks are `horizon` steps long."""
+    return EvaluationProtocol(replan_steps=_replan_steps(horizon))
 
 
-def bench_protocol(task: str) -> EvaluationProtocol:
+def bench_protocol(task: str, horizon: int | None = None) -> EvaluationProtocol:
     """The paper's rules with a time limit that fits the task."""
-    return EvaluationProtocol(name="bench", time_limit_s=BENCH_TIME_LIMIT_S.get(task, OWN_TASK_TIME_LIMIT_S))
+    limit_s = BENCH_TIME_LIMIT_S.get(task, OWN_TASK_TIME_LIMIT_S)
+    return replace(paper_protocol(horizon), name="bench", time_limit_s=limit_s)
 
 
-def replan_steps_for(horizon: int) -> int:
-    """How much of a chunk to execute where nobody says: the usual number, but of short chunks half."""
-    return max(1, min(REPLAN_STEPS, horizon // 2))
+def _replan_steps(horizon: int | None) -> int:
+    """The usual number, but of short chunks half."""
+    return REPLAN_STEPS if horizon is None else max(1, min(REPLAN_STEPS, horizon // 2))
 
 
 def starts(protocol: EvaluationProtocol, task: str, regime: Regime) -> list[Start]:
