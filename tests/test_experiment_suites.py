@@ -149,6 +149,24 @@ def test_data_is_ordered_for_the_largest_budgets_whatever_is_chosen():
     assert [str(order.source) for order in cell.orders] == ["robot_success", "robot_recovery"]
 
 
+def test_robot_recoveries_from_anywhere_are_other_data_and_people_show_the_same():
+    plan = plan_suite(suite_named("coverage"), tasks=["cube_stack"])
+    assert set(plan.orders) == {"cube_stack", "cube_stack-anywhere"}
+    staged, anywhere = ({order.source: order for order in orders} for orders in plan.orders.values())
+    assert [order.source for order in anywhere.values() if order.across_family] == [Source.ROBOT_RECOVERY]
+    assert not any(order.across_family for order in staged.values())
+    assert (staged[Source.ROBOT_RECOVERY].episodes, anywhere[Source.ROBOT_RECOVERY].episodes) == (60, 260)
+    assert staged[Source.HUMAN_RECOVERY] == anywhere[Source.HUMAN_RECOVERY]
+    names = [cell.id for cell in plan.cells if cell.cell.store == "cube_stack-anywhere"]
+    assert len(names) == 4
+    assert all("-anywhere-s0" in name for name in names)
+
+
+def test_what_is_staged_is_trained_once_for_the_main_comparison_and_for_coverage():
+    main, wide = (plan_suite(suite_named(name), tasks=["cube_stack"]).cells for name in ("main", "coverage"))
+    assert len({cell.training_id for cell in main} & {cell.training_id for cell in wide}) == 3
+
+
 def test_a_recipe_is_its_method_on_the_cells_budget():
     plan = plan_suite(suite_named("scaling"), only=["cube_stack-human_success_mix-b50.50.800.0-s3"], seeds=(3,))
     [cell] = plan.cells

@@ -120,6 +120,25 @@ def test_only_chosen_cells_are_run_and_on_the_same_data(with_data, whole):
     assert results(with_data, CELLS["plain"]) == results(whole, CELLS["plain"])
 
 
+def test_recoveries_from_anywhere_have_a_store_of_their_own_and_staged_cells_do_not_change(tmp_path, whole):
+    rows = [
+        Row(method="egorecovery", budget=episodes(1, 1, human_recovery=1), variant="full"),
+        Row(method="robot_recovery", budget=episodes(1, 1), robot_failures="anywhere"),
+    ]
+    outcome = run_tiny(tmp_path, suite=Suite(name="wide", rows=tuple(rows), tasks=("cube_stack",)))
+    anywhere = "cube_stack-robot_recovery-b1.1.0.0-anywhere-s0"
+    assert (sorted(outcome.done), outcome.failed) == (sorted([CELLS["full"], anywhere]), {})
+    stored = {store.name: EpisodeStore(store).ids() for store in (tmp_path / "data").iterdir()}
+    assert set(stored) == {"cube_stack", "cube_stack-anywhere"}
+    assert sum("-wide-" in episode for episode in stored["cube_stack-anywhere"]) == 2  # one to train on, one held out
+    assert not any("-wide-" in episode for episode in stored["cube_stack"])
+    assert results(tmp_path, CELLS["full"]) == results(whole, CELLS["full"])
+    card = ExperimentFolder(tmp_path).card(anywhere)
+    assert card
+    assert rows[1].made(card)
+    assert not rows[0].made(card)
+
+
 def test_cells_make_only_the_data_they_need_and_get_the_same_result(tmp_path, whole):
     run_tiny(tmp_path / "out", only=["*robot_success*"])
     assert results(tmp_path / "out", CELLS["plain"]) == results(whole, CELLS["plain"])

@@ -18,6 +18,7 @@ from egorecovery.experiments.report import write_report
 from egorecovery.experiments.report_arms import METHODS, TASKS
 from egorecovery.experiments.report_cells import ReportError
 from egorecovery.experiments.report_findings import claims, verdict
+from egorecovery.experiments.suites import SUITES
 
 MODES = {"cup_brush": ("beside", "on_rim"), "table_sweep": ("missed", "at_lip"), "cube_stack": ("held", "fallen")}
 BUDGETS = {
@@ -59,12 +60,31 @@ def rollout(index, succeeded, *, task, regime, seed, method, acts):
 
 
 def add_cell(
-    out, method, task="cube_stack", *, initial, recovery, seed=0, budget=None, gate="learned", zero=False, **more
+    out,
+    method,
+    task="cube_stack",
+    *,
+    initial,
+    recovery,
+    seed=0,
+    budget=None,
+    gate="learned",
+    zero=False,
+    name="",
+    **more,
 ):
     """`initial` and `recovery` are lists of outcomes."""
     budget = budget or BUDGETS.get(method, (50, 50, 0, 300))
     acts = {"zero_intent": zero, "gate": gate}
-    parts = [task, method, "b" + ".".join(map(str, budget)), *(["zero"] * zero), f"gate_{gate}", f"s{seed}"]
+    parts = [
+        task,
+        method,
+        "b" + ".".join(map(str, budget)),
+        *(["zero"] * zero),
+        f"gate_{gate}",
+        *([name] * bool(name)),
+        f"s{seed}",
+    ]
     folder = out / "cells" / "-".join(parts)
     folder.mkdir(parents=True)
     made = {"initial": initial, "recovery": recovery}
@@ -470,6 +490,25 @@ def test_a_suite_of_our_own_shows_only_what_was_run(tmp_path):
     assert "not run</td>" not in html
 
 
+def test_what_coverage_gives_is_told_apart_from_what_human_data_gives(tmp_path):
+    out = make_suite(tmp_path, "coverage")
+    rates = {"robot_recovery": 0.5, "direct_human_recovery_mix": 0.5, "egorecovery": 0.5}
+    for method, rate in rates.items():
+        add_cell(out, method, initial=outcomes(0.8, 200, 1), recovery=outcomes(rate, 200, 2))
+        wide = {"robot_failures": "anywhere"}
+        add_cell(out, method, initial=outcomes(0.8, 200, 1), recovery=outcomes(0.9, 200, 3), name="anywhere", **wide)
+    report, page, _ = report_of(out)
+    found = {finding["id"]: finding for finding in report["findings"]}
+    assert found["coverage_room"]["verdict"] == "holds"
+    assert found["coverage_room"]["difference"] == pytest.approx(0.4)
+    assert found["coverage_full_staged"]["verdict"] == "undecided"
+    assert found["coverage_full_anywhere"]["verdict"] == "undecided"
+    assert "Robot recovery, robot failures anywhere 90.0%" in found["coverage_room"]["words"]
+    assert found["coverage_most"]["verdict"] == "not run"
+    assert not {name for name in found if not name.startswith("coverage_")}
+    assert "Where robot recoveries begin" in page
+
+
 def test_an_empty_suite_has_a_page(tmp_path):
     report, html, _ = report_of(make_suite(tmp_path / "main"))
     assert report["not_run"] == ["every row: there is no finished cell yet"]
@@ -563,7 +602,7 @@ def test_rollouts_of_another_cell_are_refused(two_methods):
 
 
 def test_every_suite_has_claims_that_name_known_methods():
-    for suite in ("main", "ablation", "gate_intervention", "scaling", "cost_matched", "low_robot_grounding"):
+    for suite in SUITES:
         made = claims(suite)
         assert made
         assert len({claim.id for claim in made}) == len(made)

@@ -29,6 +29,7 @@ class Experiment:
             "low_robot_grounding",
             "ablation",
             "gate_intervention",
+            "coverage",
             "intent_target",
             "boundary_noise",
             "two_failure_modes",
@@ -36,7 +37,7 @@ class Experiment:
             "diffusion_head",
         ]
     ]
-    """The last five are known but not built."""
+    """All but coverage are the paper's; the last five are known but not built."""
     out: Path
     """The suite's folder: data, trainings, results. Results of other machines may be copied into its cells/."""
     tasks: tuple[Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"], ...] = ()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from egorecovery.episodes.sealed import digest
 from egorecovery.errors import RecipeError
@@ -14,6 +14,7 @@ from egorecovery.workcell.collection import Order
 
 RecipeOf = Callable[[str], Recipe]  # a task's recipe, such as `RECIPES["bench"]`
 ProtocolOf = Callable[[str], EvaluationProtocol]  # a task's protocol, such as `bench_protocol`
+RobotFailures = Literal["staged", "anywhere"]  # where robot recoveries begin: at a lab's few failures, or at any
 SHORT = 16  # hex digits of a hash in a folder's name
 
 
@@ -30,6 +31,7 @@ class Cell:
     budget: Budget
     intervention: Intervention = field(default_factory=Intervention)  # at test time
     variant: str | None = None  # the paper's name for it, where that is not the method's
+    robot_failures: RobotFailures = "staged"
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -40,9 +42,15 @@ class Cell:
         """Readable, safe as a folder, and different for every cell of a suite."""
         episodes = ".".join(map(str, episodes_of(self.budget)))
         parts = [self.task, self.method, f"b{episodes}"]
+        parts += [self.robot_failures] * (self.robot_failures != "staged")
         parts += ["zero_intent"] * self.intervention.zero_intent
         parts += [f"gate_{self.intervention.gate}"] * (self.intervention.gate != "learned")
         return "-".join([*parts, f"s{self.seed}"])
+
+    @property
+    def store(self) -> str:
+        """The name of its data: budgets are drawn from all that a store holds, so each way of staging has its own."""
+        return self.task if self.robot_failures == "staged" else f"{self.task}-{self.robot_failures}"
 
     @property
     def name(self) -> str:
@@ -103,6 +111,7 @@ class CellPlan:
             "budget": to_json(cell.budget),
             "variant": cell.variant,
             "intervention": asdict(cell.intervention),
+            "robot_failures": cell.robot_failures,
             "recipe": to_json(self.recipe),
             "recipe_hash": self.recipe_hash,
             "protocol": asdict(self.protocol),

@@ -1,4 +1,4 @@
-"""The data of a suite: one store per task, large enough for its largest budgets, made once and shared by all cells.
+"""The data of a suite: stores large enough for the largest budgets drawn from them, made once and shared by all cells.
 
 Sources that no cell at hand needs are left for later.
 """
@@ -18,11 +18,12 @@ DATA_SEED = 1  # evaluation starts are drawn from seed 0 and purposes of their o
 
 
 def orders(cells: Sequence[Cell], recipe: Recipe, plain_room: bool = False) -> tuple[Order, ...]:
-    """What the cells of a suite on one task need: the most of each source, and the held-out episodes.
+    """What cells that share a store need: the most of each source, and the held-out episodes.
 
-    Pools are drawn from what a store holds, so these must be all cells of the suite, whichever are run here: only then
-    do several machines train on the same episodes.
+    Pools are drawn from what a store holds, so these must be all such cells of the suite, whichever are run here: only
+    then do several machines train on the same episodes.
     """
+    (robot_failures,) = {cell.robot_failures for cell in cells}
     most = {source: max(cell.budget.of(source) for cell in cells) for source in Source}
     return tuple(
         Order(
@@ -32,6 +33,7 @@ def orders(cells: Sequence[Cell], recipe: Recipe, plain_room: bool = False) -> t
             seed=DATA_SEED,
             image_size=recipe.policy.image_size,
             plain_room=plain_room,
+            across_family=source is Source.ROBOT_RECOVERY and robot_failures == "anywhere",
         )
         for source, count in most.items()
         if count
@@ -48,7 +50,7 @@ def provide(
     executor: Executor = "local",
     on_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> EpisodeStore:
-    """The labelled store of a task, with what was missing added. Refuses one with other episodes, unless allowed."""
+    """The labelled store, with what was missing added. Refuses one with other episodes, unless allowed."""
     store = EpisodeStore.create(root)
     names = {Job(order, index, root).name for order in (*wanted, *allowed) for index in range(order.episodes)}
     strangers = sorted(set(store.ids()) - names)

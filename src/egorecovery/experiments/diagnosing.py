@@ -71,10 +71,10 @@ def _made(task: str, paths: dict[str, Path], folder: ExperimentFolder, device: s
 
 
 def _run(task: str, method: str, cells: Sequence[CellPlan], folder: ExperimentFolder) -> Path | None:
-    """The training of the first such cell that nothing is done to at test time."""
+    """The training of the first such cell on the task's own data that nothing is done to at test time."""
     for plan in cells:
         cell = plan.cell
-        plain = cell.intervention == type(cell.intervention)()
+        plain = cell.intervention == type(cell.intervention)() and cell.robot_failures == "staged"
         run = folder.training(plan.training_id)
         if (cell.task, cell.method, cell.seed, plain) == (task, method, SEED, True) and finished(run):
             return run

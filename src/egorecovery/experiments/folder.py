@@ -1,7 +1,7 @@
 """An experiment on disk. Cells are folders of their own: results of several machines merge by copying them together.
 
 OUT/suite.json                      which suite
-OUT/data/TASK/                      episode store
+OUT/data/STORE/                     episodes: of a task, or of a task with robot recoveries from anywhere
 OUT/trainings/TRAINING/             training run, shared by cells that differ only in what is done at test time
 OUT/cells/CELL/cell.json            sealed, written last: the cell is done
                rollouts.jsonl       one sealed line per rollout
@@ -88,8 +88,8 @@ class ExperimentFolder:
     def lock(self) -> WriterLock:
         return WriterLock(self.root / "writer.lock")
 
-    def data(self, task: str) -> Path:
-        return self.root / "data" / task
+    def data(self, store: str) -> Path:
+        return self.root / "data" / store
 
     def training(self, training_id: str) -> Path:
         return self.root / "trainings" / training_id

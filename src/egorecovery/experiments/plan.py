@@ -22,16 +22,16 @@ class Training:
     cells: tuple[CellPlan, ...]
 
     @property
-    def task(self) -> str:
-        return self.recipe.task
+    def store(self) -> str:
+        return self.cells[0].cell.store
 
 
 @dataclass(frozen=True, kw_only=True)
 class SuitePlan:
     suite: Suite
     cells: tuple[CellPlan, ...]  # the chosen ones, in the order of their importance
-    orders: dict[str, tuple[Order, ...]]  # by task, of the whole suite
-    recipes: dict[str, Recipe]  # by task, before methods
+    orders: dict[str, tuple[Order, ...]]  # by store, of the whole suite
+    recipes: dict[str, Recipe]  # by store, before methods
 
 
 def trainings(cells: Sequence[CellPlan]) -> list[Training]:
@@ -63,21 +63,22 @@ def plan_suite(
     chosen = [cell for cell in cells if not only or any(fnmatchcase(cell.id, pattern) for pattern in only)]
     if not chosen:
         raise RecipeError(f"no cell of {suite.name} is called {' or '.join(only)}; see --list for their names")
-    of_task = {cell.task: [other for other in cells if other.task == cell.task] for cell in cells}
-    recipes = {task: recipe(task) for task in of_task}
+    sharing = {cell.store: [other for other in cells if other.store == cell.store] for cell in cells}
+    recipes = {store: recipe(its_cells[0].task) for store, its_cells in sharing.items()}
     protocols: dict[str, EvaluationProtocol] = {
-        task: replace(protocol(task), rollouts=rollouts, starts_seed=starts_seed) for task in of_task
+        store: replace(protocol(its_cells[0].task), rollouts=rollouts, starts_seed=starts_seed)
+        for store, its_cells in sharing.items()
     }
     orders = {  # demonstrated in the kind of room that policies are evaluated in
-        task: data.orders(its_cells, recipes[task], plain_room=not protocols[task].varied_appearance)
-        for task, its_cells in of_task.items()
+        store: data.orders(its_cells, recipes[store], plain_room=not protocols[store].varied_appearance)
+        for store, its_cells in sharing.items()
     }
     plans = [
         CellPlan(
             cell=cell,
             recipe=cell.recipe(recipe),
-            orders=tuple(order for order in orders[cell.task] if cell.budget.of(order.source)),
-            protocol=protocols[cell.task],
+            orders=tuple(order for order in orders[cell.store] if cell.budget.of(order.source)),
+            protocol=protocols[cell.store],
         )
         for cell in chosen
     ]

@@ -57,20 +57,27 @@ class Arm:
     zero_intent: bool = False
     gate: str = "learned"
     variant: str | None = None
+    robot_failures: str = "staged"
 
     @property
     def intervened(self) -> bool:
         return self.zero_intent or self.gate != "learned"
 
     @property
-    def plays(self) -> tuple[str, bool, str]:
+    def plays(self) -> tuple[str, bool, str, str]:
         """The part it plays in a comparison, whatever the size of its data."""
-        return (self.method, self.zero_intent, self.gate)
+        return (self.method, self.zero_intent, self.gate, self.robot_failures)
+
+    @property
+    def training(self) -> tuple[str, Sources, str]:
+        """What was trained; arms that share it differ only in what is done at test time."""
+        return (self.method, self.budget, self.robot_failures)
 
     @property
     def label(self) -> str:
         name = METHODS.get(self.method, self.method.replace("_", " "))
-        acts = ["intent 0 at test time"] * self.zero_intent
+        acts = [f"robot failures {self.robot_failures}"] * (self.robot_failures != "staged")
+        acts += ["intent 0 at test time"] * self.zero_intent
         acts += [f"gate {self.gate}"] * (self.gate != "learned")
         return ", ".join([name, *acts])
 
@@ -84,6 +91,7 @@ class Arm:
             "budget": self.budget._asdict(),
             "intervention": {"zero_intent": self.zero_intent, "gate": self.gate},
             "variant": self.variant,
+            "robot_failures": self.robot_failures,
             "label": self.label,
         }
 
@@ -98,4 +106,13 @@ def task_order(task: str) -> tuple[int, str]:
 
 def arm_order(arm: Arm) -> tuple[Any, ...]:
     place = list(METHODS).index(arm.method) if arm.method in METHODS else len(METHODS)
-    return (place, arm.method, arm.zero_intent, arm.gate != "learned", arm.gate, arm.budget, arm.variant or "")
+    return (
+        arm.robot_failures != "staged",
+        place,
+        arm.method,
+        arm.zero_intent,
+        arm.gate != "learned",
+        arm.gate,
+        arm.budget,
+        arm.variant or "",
+    )

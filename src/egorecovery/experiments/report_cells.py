@@ -47,6 +47,7 @@ class Cell:
             zero_intent=bool(acts.get("zero_intent", False)),
             gate=str(acts.get("gate", "learned")),
             variant=self.record.get("variant"),
+            robot_failures=str(self.record.get("robot_failures", "staged")),
         )
 
     @property

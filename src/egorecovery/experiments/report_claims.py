@@ -1,4 +1,4 @@
-"""What the paper found, as claims that can be tested: this arm does better than that one, in this regime."""
+"""What the paper found, and what we ask beside it, as claims that can be tested: this arm does better than that one."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from egorecovery.experiments.report_paper import MAIN
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """Something the paper found. With `better` only: its rate lies below the ceiling."""
+    """Something the paper found, or that would explain it. With `better` only: its rate lies below the ceiling."""
 
     id: str
     suite: str
@@ -26,7 +26,7 @@ def arm(method: str, budget: Sources = MAIN, **acts: Any) -> Arm:
 
 
 def claims(suite: str) -> list[Claim]:
-    """What the paper says that this suite tests."""
+    """What this suite tests."""
     made = {
         "main": _main,
         "ablation": _ablation,
@@ -34,6 +34,7 @@ def claims(suite: str) -> list[Claim]:
         "scaling": _scaling,
         "cost_matched": _cost_matched,
         "low_robot_grounding": _low_grounding,
+        "coverage": _coverage,
     }
     return list(made[suite]()) if suite in made else []
 
@@ -177,3 +178,29 @@ def _low_grounding() -> Iterable[Claim]:
             worse=arm("direct_human_recovery_mix", budget),
             better=arm("egorecovery", budget),
         )
+
+
+def _coverage() -> Iterable[Claim]:
+    robot = Sources(50, 50)
+    alone = {failures: arm("robot_recovery", robot, robot_failures=failures) for failures in ("staged", "anywhere")}
+    most = arm("robot_recovery", Sources(50, 250), robot_failures="anywhere")
+    said = [
+        (
+            "room",
+            "Robot recoveries from anywhere beat staged ones: there is something to gain.",
+            alone["staged"],
+            alone["anywhere"],
+        ),
+        ("most", "Five times as many from anywhere gain more.", alone["anywhere"], most),
+    ]
+    for failures, begin in (("staged", "at staged failures"), ("anywhere", "anywhere")):
+        where = f"Where robot recoveries begin {begin}"
+        direct = arm("direct_human_recovery_mix", robot_failures=failures)
+        full = arm("egorecovery", robot_failures=failures)
+        said += [
+            (f"mix_{failures}", f"{where}, human ones help when mixed in.", alone[failures], direct),
+            (f"full_{failures}", f"{where}, human ones help through EgoRecovery.", alone[failures], full),
+            (f"pathway_{failures}", f"{where}, EgoRecovery beats the direct mix.", direct, full),
+        ]
+    for name, says, worse, better in said:
+        yield Claim(id=f"coverage_{name}", suite="coverage", says=says, worse=worse, better=better)

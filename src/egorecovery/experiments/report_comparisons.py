@@ -9,6 +9,7 @@ from egorecovery.experiments.report_arms import Arm, task_title
 from egorecovery.experiments.report_figures import VERDICT, interval_glyph, span_of
 from egorecovery.experiments.report_findings import points, verdict
 from egorecovery.experiments.report_numbers import Duel, Numbers, Row
+from egorecovery.experiments.report_paper import MAIN
 from egorecovery.experiments.report_tables import (
     BOTH,
     GAP,
@@ -103,7 +104,8 @@ def variant_table(numbers: Numbers) -> str:
         if full and row.run and row.arm != full
     }
     edges = [edge for duel in duels.values() if duel for edge in (duel.found.interval.low, duel.found.interval.high)]
-    base = next((row.paper for row in numbers.rows if row.arm.plays == ("egorecovery", False, "learned")), None)
+    whole_method = Arm(method="egorecovery", budget=MAIN).plays
+    base = next((row.paper for row in numbers.rows if row.arm.plays == whole_method), None)
     paper: dict[tuple[Arm, Regime], float] = {
         (row.arm, regime): theirs.value - whole.value
         for row in numbers.rows

@@ -1,4 +1,4 @@
-"""The paper's findings, one by one: do they hold here?
+"""The paper's findings, and our own questions, one by one: do they hold here?
 
 A finding that says "this does better than that" holds only if the 95% interval of the paired difference and the
 paired test both exclude zero in its direction, is contradicted if they do in the other, and else is undecided. (The
@@ -18,6 +18,7 @@ from egorecovery.experiments.report_numbers import BUDGET_SUITES, Duel, Numbers
 from egorecovery.experiments.report_paper import SUITES, published
 
 Verdict = Literal["holds", "contradicted", "undecided", "not run"]
+TOLD_BY_BUDGET = (*BUDGET_SUITES, "coverage")  # whose claims are about rows with exactly their data
 CEILING = 0.10  # "does not recover": from less than one failure in ten
 SIGNIFICANCE = 0.05
 
@@ -59,12 +60,17 @@ class Finding:
 
 def findings(numbers: Numbers) -> list[Finding]:
     """Of the suite at hand."""
-    return [judge(claim, numbers) for claim in claims(numbers.like)]
+    return [judge(claim, numbers) for claim in claims(_tested_by(numbers))]
 
 
 def elsewhere(numbers: Numbers) -> list[Claim]:
     """What other suites test."""
-    return [claim for suite in SUITES if suite != numbers.like for claim in claims(suite)]
+    return [claim for suite in SUITES if suite != _tested_by(numbers) for claim in claims(suite)]
+
+
+def _tested_by(numbers: Numbers) -> str:
+    """The suite whose claims are asked: its own, or those of the one that it is read as."""
+    return numbers.suite.name if claims(numbers.suite.name) else numbers.like
 
 
 def verdict(interval: Interval, p_value: float, trainings: Interval | None = None) -> Verdict:
@@ -134,7 +140,7 @@ def _judge_ceiling(claim: Claim, numbers: Numbers) -> Finding:
 
 def _ours(asked: Arm, numbers: Numbers, suite: str) -> Arm | None:
     """The arm that was run: by its budget where budgets are compared, else by the part it plays."""
-    if suite in BUDGET_SUITES:
+    if suite in TOLD_BY_BUDGET:
         mine = [row.arm for row in numbers.rows if row.run and row.arm.plays == asked.plays]
         return next((one for one in mine if one.budget == asked.budget), None)
     return numbers.find(*asked.plays)

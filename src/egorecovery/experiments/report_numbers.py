@@ -116,9 +116,12 @@ class Numbers:
     def seeds_of(self, arm: Arm) -> list[int]:
         return sorted({cell.seed for cell in self.suite.of(arm)})
 
-    def find(self, method: str, zero_intent: bool = False, gate: str = "learned") -> Arm | None:
+    def find(
+        self, method: str, zero_intent: bool = False, gate: str = "learned", robot_failures: str = "staged"
+    ) -> Arm | None:
         """The arm that plays this part, at the paper's main budget if there are several."""
-        mine = [row.arm for row in self.rows if row.run and row.arm.plays == (method, zero_intent, gate)]
+        part = (method, zero_intent, gate, robot_failures)
+        mine = [row.arm for row in self.rows if row.run and row.arm.plays == part]
         main = [arm for arm in mine if arm.budget[:2] == (50, 50) and arm.budget.human == 300]
         return (main or mine or [None])[0]
 
@@ -142,7 +145,7 @@ class Numbers:
         ours, theirs = ([record for record in side if record.start_key in shared] for side in (ours, theirs))
         if not shared:
             return None
-        apart = (first.method, first.budget) != (second.method, second.budget)
+        apart = first.training != second.training
         rng = generator_for(seed=0, purpose="report: comparison", pair=f"{first}|{second}|{regime}|{task}")
         try:
             found = compare(ours, theirs, rng)
@@ -216,11 +219,12 @@ class Numbers:
         """The paper's rows without a cell, the tasks that a row lacks, and cells that did not end."""
         if not self.suite.cells:
             return ["every row: there is no finished cell yet", *self.suite.unfinished]
-        if not self.of_paper:
-            return ["all that the paper compares beside these methods and tasks", *self.suite.unfinished]
-        wanted = {task for row in published(self.like) for task in row.tasks}
-        said = [f"{TASKS[task]}: no method" for task in TASKS if task in wanted and task not in self.tasks]
-        said += [f"{row.arm.full_label}: on no task" for row in self.rows if not row.run]
+        if self.of_paper:
+            wanted = {task for row in published(self.like) for task in row.tasks}
+            said = [f"{TASKS[task]}: no method" for task in TASKS if task in wanted and task not in self.tasks]
+            said += [f"{row.arm.full_label}: on no task" for row in self.rows if not row.run]
+        else:
+            said = ["all that the paper compares beside these methods and tasks"]
         for row in self.rows:
             absent = [task_title(task) for task in self.tasks if row.run and task not in self.tasks_of(row.arm)]
             said += [f"{row.arm.full_label}: not on {', '.join(absent)}"] if absent else []

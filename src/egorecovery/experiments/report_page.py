@@ -46,7 +46,8 @@ def _header(numbers: Numbers, found: Sequence[Finding], title: str) -> str:
 def _tiles(numbers: Numbers, found: Sequence[Finding]) -> str:
     """The numbers that decide, large, over the tasks that all of them have."""
     methods = ("robot_success", "robot_recovery", "direct_human_recovery_mix", "egorecovery")
-    arms = [] if numbers.like in BUDGET_SUITES else [arm for arm in map(numbers.find, methods) if arm]
+    chosen = [*map(numbers.find, methods), numbers.find("robot_recovery", robot_failures="anywhere")]
+    arms = [] if numbers.like in BUDGET_SUITES else [arm for arm in chosen if arm]
     tasks = [task for task in numbers.tasks if all(task in numbers.tasks_of(arm) for arm in arms)]
     where = "" if tasks == list(numbers.tasks) else f" on {', '.join(map(task_title, tasks))}"
     tiles = []
@@ -64,5 +65,5 @@ def _tiles(numbers: Numbers, found: Sequence[Finding]) -> str:
         for name, count in counts.items()
         if count
     )
-    judged = f'<div class="tile verdicts"><small>The paper\'s findings, here</small><p class="legend">{told}</p></div>'
+    judged = f'<div class="tile verdicts"><small>Findings, here</small><p class="legend">{told}</p></div>'
     return "".join(tiles) + judged

@@ -38,6 +38,7 @@ TITLES = {
     "low_robot_grounding": "Low robot grounding",
     "ablation": "Mechanism ablation",
     "gate_intervention": "Gate interventions",
+    "coverage": "Where robot recoveries begin",
 }
 MARKS = {"holds": "✓", "contradicted": "✕", "undecided": "?", "not run": "○"}
 Section = tuple[str, str, str]  # anchor, title, HTML
@@ -80,9 +81,9 @@ def _findings(numbers: Numbers, found: Sequence[Finding]) -> str:
     others = [f"{escape(claim.says)} <small>({TITLES[claim.suite]})</small>" for claim in elsewhere(numbers)]
     told = note(
         "A finding <b>holds</b> only if the 95% interval of the paired difference, and the paired test, exclude zero "
-        "in the paper's direction; it is <b>contradicted</b> if they do in the other. Claims about one rate are held "
+        "in the claimed direction; it is <b>contradicted</b> if they do in the other. Claims about one rate are held "
         f"against a ceiling of {CEILING:.0%}. Drawn: our difference in points with its interval (dot and bar) and the "
-        "paper's (open diamond), positive as the paper has it. Each finding is judged alone, without correction for "
+        "paper's (open diamond), positive as claimed. Each finding is judged alone, without correction for "
         "their number. Interval and test are about starts. Another training would have given other rates on the same "
         "starts; where any was repeated, so that their spread is known, the interval with other trainings must exclude "
         "zero as well."

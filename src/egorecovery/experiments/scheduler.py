@@ -52,7 +52,7 @@ class Scheduler:
                 self.outcome.there.append(cell.id)
             else:
                 todo.append(cell)
-        needed = {task: orders_of(cell for cell in todo if cell.cell.task == task) for task in plan.orders}
+        needed = {store: orders_of(cell for cell in todo if cell.cell.store == store) for store in plan.orders}
         self.orders = plan.orders if whole_data else needed
         self.waiting: list[Training] = trainings(todo)
         self.running: list[tuple[Training, TrainingProcess]] = []
@@ -60,7 +60,7 @@ class Scheduler:
         self.trained: list[CellPlan] = []
         self.here: list[CellPlan] = []  # under way in this process
         self.here_left_s: float | None = 0.0
-        self.with_data: set[str] = set()  # tasks whose store is complete
+        self.with_data: set[str] = set()  # stores that are complete
         self.pool: RolloutPool | None = None
 
     def go(self) -> SuiteOutcome:
@@ -100,15 +100,15 @@ class Scheduler:
         """Where a training could start, or nothing can be evaluated: trainings leave most cores to us."""
         if self.trained and len(self.running) == self.resources.trainings_at_once:
             return
-        training = self._next(training for training in self.waiting if training.task not in self.with_data)
-        if training is not None and self._has_data(training.task):
+        training = self._next(training for training in self.waiting if training.store not in self.with_data)
+        if training is not None and self._has_data(training.store):
             self._tend()
 
     def _next(self, waiting: Iterable[Training]) -> Training | None:
         """The first training that there is time for."""
         before = (*self.here, *self.trained, *(cell for other, _ in self.running for cell in other.cells))
         for training in waiting:
-            if self.forecast.has_time(self.forecast.until_done_s(training, before, self._data_s(training.task))):
+            if self.forecast.has_time(self.forecast.until_done_s(training, before, self._data_s(training.store))):
                 return training
         return None
 
@@ -122,18 +122,18 @@ class Scheduler:
                 self.running.remove((training, process))
                 self._ended(training, process)
         while len(self.running) < self.resources.trainings_at_once:
-            training = self._next(training for training in self.waiting if training.task in self.with_data)
+            training = self._next(training for training in self.waiting if training.store in self.with_data)
             if training is None:
                 return
             self._start(training)
 
     def _start(self, training: Training) -> None:
-        if not self._has_data(training.task):
+        if not self._has_data(training.store):
             return
         self.waiting.remove(training)
         job = TrainingJob(
             recipe=training.recipe,
-            store=self.folder.data(training.task),
+            store=self.folder.data(training.store),
             run=self.folder.training(training.id),
             device=self.resources.device,
             schedule=self.resources.schedule,
@@ -147,47 +147,47 @@ class Scheduler:
         except OSError as error:
             self._failed(training.cells, "training", error)
 
-    def _has_data(self, task: str) -> bool:
-        """Makes what is missing. Where that fails, so do all trainings of the task."""
-        if task in self.with_data:
+    def _has_data(self, store: str) -> bool:
+        """Makes what is missing. Where that fails, so do all trainings that need it."""
+        if store in self.with_data:
             return True
         try:
-            self._provide_data(task)
+            self._provide_data(store)
         except OutOfTime:
             raise
         except Exception as error:
-            for training in [training for training in self.waiting if training.task == task]:
+            for training in [training for training in self.waiting if training.store == store]:
                 self.waiting.remove(training)
                 self._failed(training.cells, "data", error)
             return False
-        self.with_data.add(task)
+        self.with_data.add(store)
         return True
 
-    def _provide_data(self, task: str) -> None:
+    def _provide_data(self, store: str) -> None:
         def progress(what: str, done: int, total: int) -> None:
             self._tell("progress", what, stage="data", done=done, total=total)
             self._tend()
 
-        root = self.folder.data(task)
+        root = self.folder.data(store)
         from_nothing, started_s = not root.exists(), time.monotonic()
         data.provide(
             root,
-            self.orders[task],
-            self.plan.recipes[task],
-            allowed=self.plan.orders[task],
+            self.orders[store],
+            self.plan.recipes[store],
+            allowed=self.plan.orders[store],
             workers=self.resources.data_workers,
             executor=self.resources.executor,
             on_progress=progress,
         )
         if from_nothing:
-            self.timing.provided(self._episodes(task), time.monotonic() - started_s)
+            self.timing.provided(self._episodes(store), time.monotonic() - started_s)
 
-    def _data_s(self, task: str) -> float:
-        """Until a task's data is there; nothing as long as nobody knows."""
-        return 0.0 if task in self.with_data else self.timing.data_s(self._episodes(task)) or 0.0
+    def _data_s(self, store: str) -> float:
+        """Until data is there; nothing as long as nobody knows."""
+        return 0.0 if store in self.with_data else self.timing.data_s(self._episodes(store)) or 0.0
 
-    def _episodes(self, task: str) -> int:
-        return sum(order.episodes for order in self.orders[task])
+    def _episodes(self, store: str) -> int:
+        return sum(order.episodes for order in self.orders[store])
 
     def _train_here(self, training: Training, job: TrainingJob) -> None:
         from egorecovery.training.stopping import Stopped

@@ -6,7 +6,7 @@ from typing import Any
 
 from egorecovery.episodes import PAPER_TASKS
 from egorecovery.errors import RecipeError
-from egorecovery.experiments.cell import Cell, episodes_of
+from egorecovery.experiments.cell import Cell, RobotFailures, episodes_of
 from egorecovery.policy.decision import Intervention
 from egorecovery.training import Budget
 
@@ -34,6 +34,7 @@ class Row:
     budget: Budget = FULL
     intervention: Intervention = field(default_factory=Intervention)
     variant: str | None = None
+    robot_failures: RobotFailures = "staged"
 
     @property
     def name(self) -> str:
@@ -45,8 +46,9 @@ class Row:
 
     def made(self, card: Mapping[str, Any]) -> bool:
         """Whether a finished cell belongs to this line, by its card."""
-        wanted = (self.method, self.variant, asdict(self.budget), asdict(self.intervention))
-        return wanted == tuple(card[name] for name in ("method", "variant", "budget", "intervention"))
+        wanted = (self.method, self.variant, asdict(self.budget), asdict(self.intervention), self.robot_failures)
+        told = (card[name] for name in ("method", "variant", "budget", "intervention"))
+        return wanted == (*told, card.get("robot_failures", "staged"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,7 @@ class Suite:
                 budget=row.budget,
                 intervention=row.intervention,
                 variant=row.variant,
+                robot_failures=row.robot_failures,
             )
             for seed in seeds
             for task in (self.tasks if tasks is None else tasks)
@@ -157,8 +160,28 @@ def gate_intervention() -> Suite:
     return Suite(name="gate_intervention", rows=(learned, *forced), tasks=TWO_TASKS)
 
 
+def coverage() -> Suite:
+    """Not the paper's: what would robot recoveries from any failure give, and how much of that do human ones?
+
+    Labs stage few failures for a robot, and people show them all. The last row is what five times the robot data does.
+    """
+    both: tuple[RobotFailures, ...] = ("staged", "anywhere")
+    compared = [
+        row
+        for failures in both
+        for row in (
+            Row(method="robot_recovery", budget=episodes(50, 50), robot_failures=failures),
+            Row(method="direct_human_recovery_mix", robot_failures=failures),
+            Row(method="egorecovery", robot_failures=failures),
+        )
+    ]
+    most = Row(method="robot_recovery", budget=episodes(50, 250), robot_failures="anywhere")
+    return Suite(name="coverage", rows=(*compared, most))
+
+
 SUITES: dict[str, Callable[[], Suite]] = {
-    suite.__name__: suite for suite in (main, scaling, cost_matched, low_robot_grounding, ablation, gate_intervention)
+    suite.__name__: suite
+    for suite in (main, scaling, cost_matched, low_robot_grounding, ablation, gate_intervention, coverage)
 }
 NOT_BUILT = {
     "intent_target": "other intent targets (raw trajectory, latents) need heads and labels of their own",

@@ -51,7 +51,7 @@ class Order:
     image_size: int = 96
     depth: bool = False  # depth maps with human recordings
     plain_room: bool = False  # no variation of light, colours and cameras
-    across_family: bool = False  # robot recovery from any failure, not the lab's few: a yardstick, not training data
+    across_family: bool = False  # robot recovery from any failure, not the lab's few: a yardstick
 
     def __post_init__(self) -> None:
         scene_named(self.task)
