@@ -158,7 +158,7 @@ def test_robot_recoveries_from_anywhere_are_other_data_and_people_show_the_same(
     assert (staged[Source.ROBOT_RECOVERY].episodes, anywhere[Source.ROBOT_RECOVERY].episodes) == (60, 260)
     assert staged[Source.HUMAN_RECOVERY] == anywhere[Source.HUMAN_RECOVERY]
     names = [cell.id for cell in plan.cells if cell.cell.store == "cube_stack-anywhere"]
-    assert len(names) == 4
+    assert len(names) == 7
     assert all("-anywhere-s0" in name for name in names)
 
 

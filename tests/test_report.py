@@ -501,8 +501,8 @@ def test_what_coverage_gives_is_told_apart_from_what_human_data_gives(tmp_path):
     found = {finding["id"]: finding for finding in report["findings"]}
     assert found["coverage_room"]["verdict"] == "holds"
     assert found["coverage_room"]["difference"] == pytest.approx(0.4)
-    assert found["coverage_full_staged"]["verdict"] == "undecided"
-    assert found["coverage_full_anywhere"]["verdict"] == "undecided"
+    assert found["coverage_full_staged_50"]["verdict"] == "undecided"
+    assert found["coverage_full_anywhere_50"]["verdict"] == "undecided"
     assert "Robot recovery, robot failures anywhere 90.0%" in found["coverage_room"]["words"]
     assert found["coverage_most"]["verdict"] == "not run"
     assert not {name for name in found if not name.startswith("coverage_")}

@@ -181,26 +181,27 @@ def _low_grounding() -> Iterable[Claim]:
 
 
 def _coverage() -> Iterable[Claim]:
-    robot = Sources(50, 50)
-    alone = {failures: arm("robot_recovery", robot, robot_failures=failures) for failures in ("staged", "anywhere")}
-    most = arm("robot_recovery", Sources(50, 250), robot_failures="anywhere")
+    def alone(failures: str, robot: int) -> Arm:
+        return arm("robot_recovery", Sources(50, robot), robot_failures=failures)
+
     said = [
         (
             "room",
             "Robot recoveries from anywhere beat staged ones: there is something to gain.",
-            alone["staged"],
-            alone["anywhere"],
+            alone("staged", 50),
+            alone("anywhere", 50),
         ),
-        ("most", "Five times as many from anywhere gain more.", alone["anywhere"], most),
+        ("most", "Five times as many from anywhere gain more.", alone("anywhere", 50), alone("anywhere", 250)),
     ]
-    for failures, begin in (("staged", "at staged failures"), ("anywhere", "anywhere")):
-        where = f"Where robot recoveries begin {begin}"
-        direct = arm("direct_human_recovery_mix", robot_failures=failures)
-        full = arm("egorecovery", robot_failures=failures)
+    for failures, robot in (("staged", 50), ("anywhere", 50), ("anywhere", 20)):
+        where = f"Where {robot} robot recoveries begin {'anywhere' if failures == 'anywhere' else 'at staged failures'}"
+        base, data = alone(failures, robot), Sources(50, robot, 0, 300)
+        direct = arm("direct_human_recovery_mix", data, robot_failures=failures)
+        full = arm("egorecovery", data, robot_failures=failures)
         said += [
-            (f"mix_{failures}", f"{where}, human ones help when mixed in.", alone[failures], direct),
-            (f"full_{failures}", f"{where}, human ones help through EgoRecovery.", alone[failures], full),
-            (f"pathway_{failures}", f"{where}, EgoRecovery beats the direct mix.", direct, full),
+            (f"mix_{failures}_{robot}", f"{where}, human ones help when mixed in.", base, direct),
+            (f"full_{failures}_{robot}", f"{where}, human ones help through EgoRecovery.", base, full),
+            (f"pathway_{failures}_{robot}", f"{where}, EgoRecovery beats the direct mix.", direct, full),
         ]
     for name, says, worse, better in said:
         yield Claim(id=f"coverage_{name}", suite="coverage", says=says, worse=worse, better=better)

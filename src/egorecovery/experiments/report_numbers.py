@@ -122,7 +122,7 @@ class Numbers:
         """The arm that plays this part, at the paper's main budget if there are several."""
         part = (method, zero_intent, gate, robot_failures)
         mine = [row.arm for row in self.rows if row.run and row.arm.plays == part]
-        main = [arm for arm in mine if arm.budget[:2] == (50, 50) and arm.budget.human == 300]
+        main = [arm for arm in mine if arm.budget[:2] == (50, 50) and arm.budget.human in (0, 300)]
         return (main or mine or [None])[0]
 
     def modes(self, task: str) -> list[str]:

@@ -1,7 +1,7 @@
 """The paper's experiments as lists of cells."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from egorecovery.episodes import PAPER_TASKS
@@ -165,14 +165,13 @@ def coverage() -> Suite:
 
     Labs stage few failures for a robot, and people show them all. The last row is what five times the robot data does.
     """
-    both: tuple[RobotFailures, ...] = ("staged", "anywhere")
+    collected: tuple[tuple[RobotFailures, int], ...] = (("staged", 50), ("anywhere", 50), ("anywhere", 20))
     compared = [
         row
-        for failures in both
+        for failures, robot in collected
         for row in (
-            Row(method="robot_recovery", budget=episodes(50, 50), robot_failures=failures),
-            Row(method="direct_human_recovery_mix", robot_failures=failures),
-            Row(method="egorecovery", robot_failures=failures),
+            Row(method="robot_recovery", budget=episodes(50, robot), robot_failures=failures),
+            *(replace(mixed, robot_failures=failures) for mixed in _both_methods([(robot, 300)])),
         )
     ]
     most = Row(method="robot_recovery", budget=episodes(50, 250), robot_failures="anywhere")
