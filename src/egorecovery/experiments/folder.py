@@ -14,6 +14,7 @@ OUT/diagnostics/TASK/               what `egorecovery diagnose` says of the task
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,14 @@ from typing import Any
 from egorecovery.episodes.durable import sync_directory, sync_tree, write_file
 from egorecovery.episodes.lock import WriterLock
 from egorecovery.episodes.sealed import read_sealed, seal
-from egorecovery.errors import EgoRecoveryError, StoreDamaged
+from egorecovery.errors import EgoRecoveryError, RecipeError, StoreDamaged
+from egorecovery.evaluation.protocol import EvaluationProtocol
 from egorecovery.evaluation.results import ResultFile, Subject
 from egorecovery.experiments.cell import CellPlan
-from egorecovery.policy.config_json import flat
+from egorecovery.policy.config_json import flat, from_json
+from egorecovery.policy.decision import Intervention
+from egorecovery.training import Recipe
+from egorecovery.workcell.collection import Order
 
 SCHEMA = 1
 # Raised by hand whenever tasks, labels, policy or protocol come to compute something else from the same settings.
@@ -122,7 +127,7 @@ class ExperimentFolder:
         card = self.card(plan.id)
         if card is None:
             return False
-        if card["cell_hash"] != plan.hash or card["suite"] != plan.cell.suite:
+        if card["suite"] != plan.cell.suite or not _same_settings(card, plan):
             raise FolderError(
                 f"{self.cell(plan.id)} holds a result of other settings ({_unlike(card, plan)}); "
                 "use another --out, or remove the cell's folder"
@@ -221,6 +226,21 @@ def _copy(source: Path, home: Path, draft: Path) -> None:
         shutil.rmtree(home)
     draft.rename(home)
     sync_directory(home.parent)
+
+
+def _same_settings(card: dict[str, Any], plan: CellPlan) -> bool:
+    """Compared as values: a setting that this card is too old to know had its usual value then."""
+    try:
+        recorded = replace(
+            plan,
+            recipe=from_json(Recipe, card["recipe"]),
+            orders=from_json(tuple[Order, ...], card["orders"], "orders"),
+            protocol=from_json(EvaluationProtocol, card["protocol"], "protocol"),
+            cell=replace(plan.cell, intervention=from_json(Intervention, card["intervention"], "intervention")),
+        )
+    except RecipeError:  # it knows one that is gone
+        return False
+    return recorded.hash == plan.hash
 
 
 def _unlike(card: dict[str, Any], plan: CellPlan) -> str:
