@@ -218,3 +218,25 @@ def test_active_effectors_that_do_not_exist_are_refused(active):
 def test_a_spec_that_makes_no_sense_is_refused(wrong):
     with pytest.raises(RecipeError):
         IntentSpec(**wrong)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, frames=lengths, active=st.sampled_from([(0,), (1,), (0, 1)]))
+def test_the_magnitudes_are_those_of_the_raw_trajectorys_spectrum(seed, frames, active):
+    effector_m, spec = random_path(seed, frames), IntentSpec()
+    raw = future_windows(effector_m, active, spec, "raw_trajectory")
+    short = future_windows(effector_m, active, spec)
+    assert raw.intent_m.shape == (frames, len(active) * spec.dimensions("raw_trajectory"))
+    moved_TLAX = np.pad(raw.intent_m.reshape(frames, 15, len(active), 3), ((0, 0), (1, 0), (0, 0), (0, 0)))
+    spectrum_TAKX = np.einsum("kl,tlax->takx", dct_basis(4, 16), moved_TLAX)
+    np.testing.assert_allclose(np.linalg.norm(spectrum_TAKX, axis=-1).reshape(frames, -1), short.intent_m, atol=1e-9)
+    np.testing.assert_array_equal(raw.valid, short.valid)
+
+
+def test_a_raw_trajectory_knows_direction_and_magnitudes_do_not():
+    there_m = random_path(0, 80)
+    back_m = 2 * there_m[:1] - there_m
+    raw, mirrored = (future_windows(path, (0,), IntentSpec(), "raw_trajectory") for path in (there_m, back_m))
+    np.testing.assert_allclose(raw.intent_m, -mirrored.intent_m, atol=1e-12)
+    short, same = (future_windows(path, (0,), IntentSpec()) for path in (there_m, back_m))
+    np.testing.assert_allclose(short.intent_m, same.intent_m, atol=1e-12)

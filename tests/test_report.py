@@ -490,6 +490,18 @@ def test_a_suite_of_our_own_shows_only_what_was_run(tmp_path):
     assert "not run</td>" not in html
 
 
+def test_targets_that_are_not_built_stand_beside_those_that_are(tmp_path):
+    out = make_suite(tmp_path, "intent_target")
+    for method, rate in (("egorecovery", 0.5), ("raw_future_trajectory", 0.8)):
+        add_cell(out, method, "cup_brush", initial=outcomes(0.8, 200, 1), recovery=outcomes(rate, 200, 2))
+    report, page, _ = report_of(out)
+    found = {finding["id"]: finding for finding in report["findings"]}
+    assert found["target_raw_future_trajectory"]["verdict"] == "contradicted"
+    assert found["target_raw_future_trajectory"]["paper_difference"] == pytest.approx(0.15)
+    assert found["target_observation_latent"]["verdict"] == "not run"
+    assert "observation latent as intent" in page
+
+
 def test_what_coverage_gives_is_told_apart_from_what_human_data_gives(tmp_path):
     out = make_suite(tmp_path, "coverage")
     rates = {"robot_recovery": 0.5, "direct_human_recovery_mix": 0.5, "egorecovery": 0.5}

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from egorecovery.episodes import Embodiment, EpisodeStore, Source
+from egorecovery.errors import RecipeError
 from egorecovery.policy.checkpoint import load_into, open_checkpoint
 from egorecovery.policy.inference import TrainedPolicy
 from egorecovery.policy.policy import Policy
@@ -17,7 +18,7 @@ from egorecovery.training.pictures import decode
 from egorecovery.training.pools import select
 from egorecovery.training.runtime import Runtime, seed_initialisation
 from egorecovery.training.scoring import HeldOut, score
-from training_store import simulated_recipe, tiny_recipe
+from training_store import FRAMES, simulated_recipe, tiny_recipe
 
 CPU = Runtime(device=torch.device("cpu"))
 PLAIN_PICTURES = {
@@ -63,6 +64,28 @@ def test_tiny_policy_overfits_a_tiny_store(made_up, tmp_path, relative):
         names = [f"action_error/{source}" for source in sources]  # episodes are equally long: a mean over frames
         assert sum(after[name] for name in names) < sum(before[name] for name in names) / 10
     assert after["gate_auc/robot"] == after["gate_auc/human"] == 1.0
+
+
+def test_a_policy_learns_where_the_hand_goes_if_that_is_its_intent(made_up, tmp_path):
+    changes = {**PLAIN_PICTURES, **BY_HEART, "intent_target": "raw_trajectory", "policy.correction.intent_dim": "45"}
+    recipe = tiny_recipe(300, changes, robot_success=1, robot_recovery=1, human_recovery=1)
+    recorded = frame_table.read(made_up, select(made_up, recipe).episodes, recipe)
+    for each in recorded:
+        path_m, ahead = made_up.stream(each.episode, "effector_m")[:, 0], each.labels.intent_m[0, -3:]
+        window_frames = 15 * (FRAMES - 1) / 199  # from the first to the last point of a window, in frames
+        whole, part = int(window_frames), window_frames % 1
+        there_m = (1 - part) * path_m[whole] + part * path_m[whole + 1]
+        np.testing.assert_allclose(ahead, there_m - path_m[0], atol=1e-6)
+    train(recipe, made_up, tmp_path / "run", CPU)
+    scores = on_training_frames(trained_policy(tmp_path / "run"), made_up, recipe)
+    for who in ("robot", "human"):
+        assert scores[f"intent_error/{who}"] < scores[f"intent_error_of_mean/{who}"] / 2
+
+
+def test_intent_of_another_size_than_the_policys_is_refused(made_up, tmp_path):
+    recipe = tiny_recipe(1, {"intent_target": "raw_trajectory"})
+    with pytest.raises(RecipeError, match="intent_dim is 4, but the labels of cube_stack have 45"):
+        train(recipe, made_up, tmp_path / "run", CPU)
 
 
 def test_a_relative_policy_is_scored_by_what_it_would_do(made_up):

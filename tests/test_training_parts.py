@@ -20,7 +20,7 @@ from egorecovery.policy.config_json import differences  # noqa: E402
 from egorecovery.recovery import Annotation, AnnotationJournal  # noqa: E402
 from egorecovery.training.clipping import REMEMBERED, MadClip  # noqa: E402
 from egorecovery.training.frame_table import FrameTable  # noqa: E402
-from egorecovery.training.methods import ABLATIONS, MAIN, METHODS, egorecovery  # noqa: E402
+from egorecovery.training.methods import ABLATIONS, MAIN, METHODS, TARGETS, egorecovery  # noqa: E402
 from egorecovery.training.plan import StepPlan, colours, learning_rate, plan_step  # noqa: E402
 from egorecovery.training.pools import select  # noqa: E402
 from egorecovery.training.recipe import (  # noqa: E402
@@ -425,11 +425,12 @@ INTENDED = {
     "without_segment_mask": {"segment_mask": False},
     "without_intent_modulation": {"policy.correction.modulation": "none"},
     "always_on_modulation": {"policy.correction.modulation": "always_on"},
+    "raw_future_trajectory": {"intent_target": "raw_trajectory", "policy.correction.intent_dim": 45},
 }
 
 
 def test_every_method_and_ablation_has_its_intention_written_down():
-    assert METHODS.keys() == MAIN.keys() | ABLATIONS.keys() == INTENDED.keys()
+    assert METHODS.keys() == MAIN.keys() | ABLATIONS.keys() | TARGETS.keys() == INTENDED.keys()
 
 
 @pytest.mark.parametrize("name", INTENDED)

@@ -31,6 +31,7 @@ class Train:
         "without_segment_mask",
         "without_intent_modulation",
         "always_on_modulation",
+        "raw_future_trajectory",
     ] = "egorecovery"
     """What it is trained on, and which parts it has."""
     robot_success: int | None = None

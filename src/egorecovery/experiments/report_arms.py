@@ -22,6 +22,9 @@ METHODS = {  # in the paper's order; ablations after them
     "without_segment_mask": "without segment mask",
     "without_intent_modulation": "without intent modulation",
     "always_on_modulation": "always-on modulation",
+    "raw_future_trajectory": "raw future trajectory as intent",
+    "future_trajectory_latent": "trajectory latent as intent",
+    "observation_latent": "observation latent as intent",
 }
 NOTATION = ("Rsuc", "Rrec", "Hsuc", "Hrec")  # robot and human, success and recovery
 

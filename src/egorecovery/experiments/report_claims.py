@@ -34,6 +34,7 @@ def claims(suite: str) -> list[Claim]:
         "scaling": _scaling,
         "cost_matched": _cost_matched,
         "low_robot_grounding": _low_grounding,
+        "intent_target": _intent_target,
         "coverage": _coverage,
     }
     return list(made[suite]()) if suite in made else []
@@ -177,6 +178,22 @@ def _low_grounding() -> Iterable[Claim]:
             says=f"With 20 robot and {human} human recoveries EgoRecovery beats the direct mix.",
             worse=arm("direct_human_recovery_mix", budget),
             better=arm("egorecovery", budget),
+        )
+
+
+def _intent_target() -> Iterable[Claim]:
+    others = {
+        "raw_future_trajectory": "the raw future trajectory",
+        "future_trajectory_latent": "a latent of it",
+        "observation_latent": "a latent of observations",
+    }
+    for method, words in others.items():
+        yield Claim(
+            id=f"target_{method}",
+            suite="intent_target",
+            says=f"Four magnitudes are a better intent than {words}.",
+            worse=arm(method),
+            better=arm("egorecovery"),
         )
 
 

@@ -11,7 +11,7 @@ from egorecovery.experiments.report_arms import TASKS, Arm, Sources
 
 ROLLOUTS = 20  # per task and regime
 MAIN = Sources(robot_success=50, robot_recovery=50, human_recovery=300)
-SUITES = ("main", "ablation", "gate_intervention", "scaling", "cost_matched", "low_robot_grounding")
+SUITES = ("main", "ablation", "gate_intervention", "scaling", "cost_matched", "low_robot_grounding", "intent_target")
 GATES = {"learned": "learned", "p=0": "0", "p=0.5": "0.5", "p=1": "1", "shuffled": "shuffled"}
 
 
@@ -57,7 +57,8 @@ def _arm(row: paper.PaperRow) -> Arm:
     if row.suite == "gate_intervention":
         return Arm(method="egorecovery", budget=budget, gate=GATES[row.name])
     zero = row.name == "zero_intent_at_test"
-    return Arm(method="egorecovery" if zero or row.name == "full" else row.name, budget=budget, zero_intent=zero)
+    full = zero or row.name in ("full", "dct_magnitude_4d")
+    return Arm(method="egorecovery" if full else row.name, budget=budget, zero_intent=zero)
 
 
 def _published(arm: Arm, rows: list[paper.PaperRow]) -> Published:

@@ -38,6 +38,7 @@ TITLES = {
     "low_robot_grounding": "Low robot grounding",
     "ablation": "Mechanism ablation",
     "gate_intervention": "Gate interventions",
+    "intent_target": "Intent targets",
     "coverage": "Where robot recoveries begin",
 }
 MARKS = {"holds": "✓", "contradicted": "✕", "undecided": "?", "not run": "○"}
@@ -115,7 +116,7 @@ def _results(numbers: Numbers) -> str:
     told += f'<p class="scale">success rate, % {heat_scale()}</p>'
     if numbers.like in BUDGET_SUITES:
         return _curves(numbers) + told + tables.budget_table(numbers)
-    if numbers.like in ("ablation", "gate_intervention"):
+    if numbers.like in ("ablation", "gate_intervention", "intent_target"):
         drawn = note(
             "Drawn: the paired difference to the full method on the same starts, in points; open diamond: the paper's."
         )

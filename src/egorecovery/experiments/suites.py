@@ -160,6 +160,18 @@ def gate_intervention() -> Suite:
     return Suite(name="gate_intervention", rows=(learned, *forced), tasks=TWO_TASKS)
 
 
+def intent_target() -> Suite:
+    """What intent should tell. The paper's two latents are not built."""
+    return Suite(
+        name="intent_target",
+        rows=(
+            Row(method="egorecovery", variant="dct_magnitude_4d"),
+            Row(method="raw_future_trajectory", variant="raw_future_trajectory"),
+        ),
+        tasks=TWO_TASKS,
+    )
+
+
 def coverage() -> Suite:
     """Not the paper's: what would robot recoveries from any failure give, and how much of that do human ones?
 
@@ -180,10 +192,18 @@ def coverage() -> Suite:
 
 SUITES: dict[str, Callable[[], Suite]] = {
     suite.__name__: suite
-    for suite in (main, scaling, cost_matched, low_robot_grounding, ablation, gate_intervention, coverage)
+    for suite in (
+        main,
+        scaling,
+        cost_matched,
+        low_robot_grounding,
+        ablation,
+        gate_intervention,
+        intent_target,
+        coverage,
+    )
 }
 NOT_BUILT = {
-    "intent_target": "other intent targets (raw trajectory, latents) need heads and labels of their own",
     "boundary_noise": "boundaries would have to be shifted in a copy of the annotations",
     "two_failure_modes": "rollouts record their failure mode already, but no data is ordered by mode yet",
     "clutter_ood": "the workcell evaluates with clutter, but does not collect with it yet",

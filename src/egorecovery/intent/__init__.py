@@ -6,12 +6,13 @@ from egorecovery.intent.label_store import LabelStore
 from egorecovery.intent.labelling import SourceTally, label_store
 from egorecovery.intent.scale import IntentNormaliser, embodiment_scale
 from egorecovery.intent.statistics import PoolStatistics, pool_statistics
-from egorecovery.intent.target import IntentSpec, corrective_intent, dct_basis, targets
+from egorecovery.intent.target import IntentSpec, IntentTarget, corrective_intent, dct_basis, targets
 
 __all__ = [
     "FrameLabels",
     "IntentNormaliser",
     "IntentSpec",
+    "IntentTarget",
     "LabelStore",
     "PoolStatistics",
     "SourceTally",

@@ -45,7 +45,7 @@ class FrameLabels:
     in_recovery: Bool[ndarray, " T"]  # s_t
     gt_intent_valid: Bool[ndarray, " T"]
     recovery_intent_valid: Bool[ndarray, " T"]
-    intent_m: Float32[ndarray, "T KA"]  # y_t at s_d = 1 m
+    intent_m: Float32[ndarray, "T C"]  # y_t at s_d = 1 m
     peak_to_peak_m: Float32[ndarray, " T"]
     verdict: UInt8[ndarray, " T"]
 

@@ -26,10 +26,10 @@ class IntentNormaliser:
     Not centred, and one divisor for both: magnitudes stay comparable and 0 keeps meaning "no correction".
     """
 
-    divisor: Float[ndarray, " KA"]
+    divisor: Float[ndarray, " C"]
 
     @classmethod
-    def fit(cls, intent: Float[ndarray, "N KA"]) -> "IntentNormaliser":
+    def fit(cls, intent: Float[ndarray, "N C"]) -> "IntentNormaliser":
         """From scaled targets (Eq. 1) of valid recovery windows only."""
         if not len(intent):
             raise MotionError("no valid recovery window to take intent statistics from")
@@ -38,8 +38,8 @@ class IntentNormaliser:
             raise MotionError(f"intent statistics are degenerate (divisors {divisor}): a coefficient never varies")
         return cls(divisor)
 
-    def normalise(self, intent: Float[ndarray, "*batch KA"]) -> Float[ndarray, "*batch KA"]:
+    def normalise(self, intent: Float[ndarray, "*batch C"]) -> Float[ndarray, "*batch C"]:
         return intent / self.divisor
 
-    def restore(self, normalised: Float[ndarray, "*batch KA"]) -> Float[ndarray, "*batch KA"]:
+    def restore(self, normalised: Float[ndarray, "*batch C"]) -> Float[ndarray, "*batch C"]:
         return normalised * self.divisor

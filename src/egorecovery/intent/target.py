@@ -5,6 +5,7 @@ T frames, P phase points, W windows, L points of a window, A active effectors, K
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -14,6 +15,9 @@ from scipy.fft import dct
 
 from egorecovery.errors import EpisodeError, RecipeError
 from egorecovery.motion import PhaseGrid
+
+# What a policy is to know of the window ahead: how much moves, or (the paper's comparison) where everything goes.
+IntentTarget = Literal["dct_magnitude", "raw_trajectory"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +37,10 @@ class IntentSpec:
             )
         if not self.still_m >= 0:
             raise RecipeError(f"still_m is a distance in metres, got {self.still_m}")
+
+    def dimensions(self, target: IntentTarget) -> int:
+        """Of one active effector's target."""
+        return self.coefficients if target == "dct_magnitude" else 3 * (self.window - 1)
 
     @property
     def grid(self) -> PhaseGrid:
@@ -57,7 +65,7 @@ def targets(
 class FutureWindows:
     """The window ahead of every frame. Lengths are in metres: dividing `intent_m` by s_d gives Eq. 1."""
 
-    intent_m: Float[ndarray, "T KA"]
+    intent_m: Float[ndarray, "T C"]
     peak_to_peak_m: Float[ndarray, " T"]  # of the most moving active effector
     present: Bool[ndarray, " T"]  # the frame itself and its whole window have motion
     fits: Bool[ndarray, " T"]  # the window ends inside the episode
@@ -68,13 +76,21 @@ class FutureWindows:
         return self.present & self.fits & self.moves
 
 
-def future_windows(effector_m: Float[ndarray, "T E 3"], active: tuple[int, ...], spec: IntentSpec) -> FutureWindows:
-    """One episode at once: Eq. 1 on all P - L + 1 windows of the phase grid, then looked up per frame."""
+def future_windows(
+    effector_m: Float[ndarray, "T E 3"],
+    active: tuple[int, ...],
+    spec: IntentSpec,
+    target: IntentTarget = "dct_magnitude",
+) -> FutureWindows:
+    """One episode at once: the target of all P - L + 1 windows of the phase grid, then looked up per frame."""
     _require_active(active, effector_m.shape[1])
     n_frames = len(effector_m)
     path_PAX = spec.grid.resample(effector_m[:, list(active)])
     path_WLAX = np.moveaxis(sliding_window_view(path_PAX, spec.window, axis=0), -1, 1)
-    intent_WC = corrective_intent(path_WLAX, dct_basis(spec.coefficients, spec.window))
+    if target == "dct_magnitude":
+        intent_WC = corrective_intent(path_WLAX, dct_basis(spec.coefficients, spec.window))
+    else:
+        intent_WC = raw_trajectory(path_WLAX)
     peak_to_peak_W = np.linalg.norm(np.ptp(path_WLAX, axis=1), axis=-1).max(axis=-1)
 
     first_point_T = spec.grid.phase_index(n_frames)
@@ -98,6 +114,11 @@ def corrective_intent(path_WLAX: Float[ndarray, "W L A 3"], basis_KL: Float[ndar
     moved_WLAX = path_WLAX - path_WLAX[:, :1]
     spectrum_WAKX = np.einsum("kl,wlax->wakx", basis_KL, moved_WLAX, optimize=True)
     return np.linalg.norm(spectrum_WAKX, axis=-1).reshape(len(path_WLAX), -1)
+
+
+def raw_trajectory(path_WLAX: Float[ndarray, "W L A 3"]) -> Float[ndarray, "W LAX"]:
+    """Where the effectors go from here, point by point, direction and all. The first point is always here."""
+    return (path_WLAX - path_WLAX[:, :1])[:, 1:].reshape(len(path_WLAX), -1)
 
 
 @cache

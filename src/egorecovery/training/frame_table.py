@@ -3,7 +3,7 @@
 # F frames, A dimensions, C intent dimensions
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
@@ -14,6 +14,7 @@ from egorecovery.errors import RecipeError
 from egorecovery.intent import FrameLabels
 from egorecovery.intent.current_labels import labels_of
 from egorecovery.intent.statistics import pool_statistics
+from egorecovery.intent.target import future_windows
 from egorecovery.policy.normaliser import Normaliser, Statistics
 from egorecovery.recovery import AnnotationJournal
 from egorecovery.training.recipe import Recipe
@@ -61,10 +62,20 @@ def read(store: EpisodeStore, episodes: Sequence[tuple[Source, EpisodeId]], reci
             source=source,
             state_TA=np.asarray(store.stream(episode, "state"), np.float32),
             action_TA=np.asarray(store.stream(episode, "action"), np.float32),
-            labels=labels_of(store, episode, recipe.intent, annotations),
+            labels=_targeted(labels_of(store, episode, recipe.intent, annotations), store, episode, recipe),
         )
         for source, episode in episodes
     ]
+
+
+def _targeted(labels: FrameLabels, store: EpisodeStore, episode: EpisodeId, recipe: Recipe) -> FrameLabels:
+    """Stores hold the paper's target. Others are of the same windows, so that only their values are other ones."""
+    if recipe.intent_target == "dct_magnitude":
+        return labels
+    effector_m = np.where(store.stream(episode, "reliable")[..., None], store.stream(episode, "effector_m"), np.nan)
+    active = store.card(episode).task.active_effectors
+    found = future_windows(effector_m, active, recipe.intent, recipe.intent_target)
+    return replace(labels, intent_m=found.intent_m.astype(np.float32))
 
 
 def fit(recorded: Sequence[Recorded], recipe: Recipe) -> Statistics:

@@ -78,6 +78,14 @@ def always_on_modulation(recipe: Recipe) -> Recipe:
     return with_correction(egorecovery(recipe), modulation="always_on")
 
 
+def raw_future_trajectory(recipe: Recipe) -> Recipe:
+    """Intent with all directions: the whole path of the window ahead instead of its four magnitudes."""
+    full = replace(egorecovery(recipe), intent_target="raw_trajectory")
+    correction = full.policy.correction or CorrectionConfig()
+    effectors = correction.intent_dim // full.intent.dimensions(recipe.intent_target)
+    return with_correction(full, intent_dim=effectors * full.intent.dimensions("raw_trajectory"))
+
+
 MAIN: dict[str, Method] = {
     method.__name__: method
     for method in (
@@ -94,4 +102,5 @@ ABLATIONS: dict[str, Method] = {
     method.__name__: method
     for method in (without_intent_loss, without_segment_mask, without_intent_modulation, always_on_modulation)
 }
-METHODS: dict[str, Method] = MAIN | ABLATIONS
+TARGETS: dict[str, Method] = {raw_future_trajectory.__name__: raw_future_trajectory}
+METHODS: dict[str, Method] = MAIN | ABLATIONS | TARGETS

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from egorecovery.episodes import Embodiment, Source
 from egorecovery.errors import RecipeError
-from egorecovery.intent import IntentSpec
+from egorecovery.intent import IntentSpec, IntentTarget
 from egorecovery.policy import LossWeights, PolicyConfig, VisionConfig
 from egorecovery.policy.normaliser import Normalisation
 
@@ -105,6 +105,7 @@ class Recipe:
     optimisation: Optimisation = field(default_factory=Optimisation)
     augmentation: Augmentation = field(default_factory=Augmentation)
     intent: IntentSpec = field(default_factory=IntentSpec)
+    intent_target: IntentTarget = "dct_magnitude"  # policy.correction.intent_dim must fit
     segment_mask: bool = True  # False asks for intent on every frame with a target, also after the correction
     normalisation: Normalisation = "zscore"
     stay_steps: int = 25  # past an episode's end that are supervised as "stay": what is finished is to be left alone
