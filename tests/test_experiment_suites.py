@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from egorecovery.episodes import Source
+from egorecovery.episodes.sealed import digest
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation import REGIMES, bench_protocol
 from egorecovery.experiments import SUITES, paper_rate, plan_suite, suite_named
@@ -18,6 +19,7 @@ from egorecovery.experiments.paper import figures, rows, successes
 from egorecovery.experiments.plan import trainings
 from egorecovery.experiments.suites import ALL_TASKS, FULL, NOT_BUILT
 from egorecovery.policy import Intervention
+from egorecovery.policy.config_json import to_json
 from egorecovery.training import RECIPES
 
 ORIGINAL = Path(os.environ.get("PAPER_RESULTS", "results.json"))  # the table that the packaged figures were taken from
@@ -132,6 +134,24 @@ def test_what_decides_a_result_changes_the_hash_and_the_number_of_rollouts_does_
     others = [{"recipe": RECIPES["demo"]}, {"starts_seed": "validation"}, {"seeds": (1,)}, longer]
     assert len({hash_of(), *(hash_of(**change) for change in others)}) == 5
     assert hash_of() == hash_of(rollouts=200)
+
+
+def test_results_from_before_a_setting_existed_keep_their_hashes_until_it_is_used():
+    def plan_of(**changes):
+        def recipe(task):
+            return replace(RECIPES["bench"](task), **changes)
+
+        return plan_suite(suite_named("main"), only=["cube_stack-egorecovery-*"], recipe=recipe).cells[0]
+
+    plan = plan_of()
+    before = to_json(plan.recipe)
+    del before["policy"]["relative_actions"], before["intent_target"]
+    assert plan.recipe_hash == digest(before)
+    assert plan.training_id == digest({"recipe": before, "orders": to_json(plan.orders)})[:16]
+    relative = plan_of(policy=replace(RECIPES["bench"]("cube_stack").policy, relative_actions=True))
+    raw = plan_of(intent_target="raw_trajectory")
+    assert len({one.hash for one in (plan, relative, raw)}) == 3
+    assert len({one.training_id for one in (plan, relative, raw)}) == 3
 
 
 def test_data_is_ordered_for_the_largest_budgets_whatever_is_chosen():

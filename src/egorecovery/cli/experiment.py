@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Run a suite of the paper's experiments: data, trainings, evaluations, report. Run again, it goes on.
+    """Run a suite of experiments, the paper's or our own: data, trainings, evaluations, report. Run again, it goes on.
 
     Exit code 1 means that a cell failed; the others were run, and its error.json says why.
     """

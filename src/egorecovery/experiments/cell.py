@@ -1,6 +1,7 @@
 """A cell: one method, trained once on one task and evaluated in one way. Experiments are lists of cells."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -16,6 +17,21 @@ RecipeOf = Callable[[str], Recipe]  # a task's recipe, such as `RECIPES["bench"]
 ProtocolOf = Callable[[str], EvaluationProtocol]  # a task's protocol, such as `bench_protocol`
 RobotFailures = Literal["staged", "anywhere"]  # where robot recoveries begin: at a lab's few failures, or at any
 SHORT = 16  # hex digits of a hash in a folder's name
+# Settings that are younger than published results, and what was done before there were any. At that value they are left
+# out of hashes, so that older results and trainings keep theirs.
+LATER: dict[tuple[str, ...], Any] = {("policy", "relative_actions"): False, ("intent_target",): "dct_magnitude"}
+
+
+def settled(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe's JSON as it decides results: without younger settings that change nothing."""
+    kept = deepcopy(dict(recipe))
+    for (*path, last), before in LATER.items():
+        place = kept
+        for part in path:
+            place = place[part]
+        if last in place and place[last] == before:
+            del place[last]
+    return kept
 
 
 def episodes_of(budget: Budget) -> tuple[int, int, int, int]:
@@ -80,11 +96,11 @@ class CellPlan:
     @property
     def training_id(self) -> str:
         """The same for cells that differ only in what is done to the trained policy."""
-        return digest({"recipe": to_json(self.recipe), "orders": to_json(self.orders)})[:SHORT]
+        return digest({"recipe": settled(to_json(self.recipe)), "orders": to_json(self.orders)})[:SHORT]
 
     @property
     def recipe_hash(self) -> str:
-        return digest(to_json(self.recipe))
+        return digest(settled(to_json(self.recipe)))
 
     @property
     def hash(self) -> str:
@@ -93,7 +109,7 @@ class CellPlan:
 
     def identity(self) -> dict[str, Any]:
         return {
-            "recipe": to_json(self.recipe),
+            "recipe": settled(to_json(self.recipe)),
             "orders": to_json(self.orders),
             "intervention": asdict(self.cell.intervention),
             "protocol": self.protocol.identity(),

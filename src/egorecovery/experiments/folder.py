@@ -14,7 +14,6 @@ OUT/diagnostics/TASK/               what `egorecovery diagnose` says of the task
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,17 +21,14 @@ from typing import Any
 from egorecovery.episodes.durable import sync_directory, sync_tree, write_file
 from egorecovery.episodes.lock import WriterLock
 from egorecovery.episodes.sealed import read_sealed, seal
-from egorecovery.errors import EgoRecoveryError, RecipeError, StoreDamaged
-from egorecovery.evaluation.protocol import EvaluationProtocol
+from egorecovery.errors import EgoRecoveryError, StoreDamaged
 from egorecovery.evaluation.results import ResultFile, Subject
-from egorecovery.experiments.cell import CellPlan
-from egorecovery.policy.config_json import flat, from_json
-from egorecovery.policy.decision import Intervention
-from egorecovery.training import Recipe
-from egorecovery.workcell.collection import Order
+from egorecovery.experiments.cell import CellPlan, settled
+from egorecovery.policy.config_json import flat
 
 SCHEMA = 1
-# Raised by hand whenever tasks, labels, policy or protocol come to compute something else from the same settings.
+# Raised by hand whenever tasks, labels, policy or protocol come to compute something else from the same settings, or
+# a setting's usual value changes.
 COMPUTED_BY = 3
 FILMS = "films"  # of a cell
 DIAGNOSTICS = "diagnostics"  # one folder per task
@@ -127,7 +123,7 @@ class ExperimentFolder:
         card = self.card(plan.id)
         if card is None:
             return False
-        if card["suite"] != plan.cell.suite or not _same_settings(card, plan):
+        if card["cell_hash"] != plan.hash or card["suite"] != plan.cell.suite:
             raise FolderError(
                 f"{self.cell(plan.id)} holds a result of other settings ({_unlike(card, plan)}); "
                 "use another --out, or remove the cell's folder"
@@ -228,25 +224,12 @@ def _copy(source: Path, home: Path, draft: Path) -> None:
     sync_directory(home.parent)
 
 
-def _same_settings(card: dict[str, Any], plan: CellPlan) -> bool:
-    """Compared as values: a setting that this card is too old to know had its usual value then."""
-    try:
-        recorded = replace(
-            plan,
-            recipe=from_json(Recipe, card["recipe"]),
-            orders=from_json(tuple[Order, ...], card["orders"], "orders"),
-            protocol=from_json(EvaluationProtocol, card["protocol"], "protocol"),
-            cell=replace(plan.cell, intervention=from_json(Intervention, card["intervention"], "intervention")),
-        )
-    except RecipeError:  # it knows one that is gone
-        return False
-    return recorded.hash == plan.hash
-
-
 def _unlike(card: dict[str, Any], plan: CellPlan) -> str:
-    wanted = plan.card()
     parts = ("suite", "recipe", "orders", "intervention", "protocol")
-    before, after = ({name: _by_name(each[name]) for name in parts} for each in (card, wanted))
+    before, after = (
+        {name: _by_name(settled(each[name]) if name == "recipe" else each[name]) for name in parts}
+        for each in (card, plan.card())
+    )
     left, right = flat(before), flat(after)
     unlike = [f"{name}: {left.get(name)} against {right.get(name)}" for name in right if left.get(name) != right[name]]
     return "; ".join(unlike[:3]) or "fields that are no longer known"

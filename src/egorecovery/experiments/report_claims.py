@@ -208,6 +208,12 @@ def _coverage() -> Iterable[Claim]:
             alone("staged", 50),
             alone("anywhere", 50),
         ),
+        (
+            "left",
+            "Human recoveries do not replace coverage: as many robot ones from anywhere do better without them.",
+            arm("egorecovery", robot_failures="staged"),
+            alone("anywhere", 50),
+        ),
         ("most", "Five times as many from anywhere gain more.", alone("anywhere", 50), alone("anywhere", 250)),
     ]
     for failures, robot in (("staged", 50), ("anywhere", 50), ("anywhere", 20)):

@@ -24,7 +24,7 @@ def score_table(numbers: Numbers) -> str:
             mine = [cell.part("training")["scores"] for cell in cells if (cell.task, cell.arm) == (task, arm)]
             values = [[scores[name] for scores in mine if scores.get(name) is not None] for name in names]
             tds = "".join(f'<td class="n">{_mean(found)}</td>' for found in values)
-            body.append(f'<tr><th scope="row">{escape(arm.label)}</th>{tds}</tr>')
+            body.append(f'<tr><th scope="row">{escape(arm.full_label)}</th>{tds}</tr>')
     return (
         f'<div class="scroll"><table class="plain small"><thead><tr><th>Method</th>{heads}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"

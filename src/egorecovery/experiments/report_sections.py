@@ -200,7 +200,7 @@ def _how(suite: Suite) -> str:
         for task, found in data_hashes(suite).items()
     )
     recipes = "".join(
-        f"<details><summary>Recipe {escape(recipe_name(cell))}: {escape(cell.arm.label)}, "
+        f"<details><summary>Recipe {escape(recipe_name(cell))}: {escape(cell.arm.full_label)}, "
         f"{escape(task_title(cell.task))}</summary><pre>{_json(cell.part('recipe'))}</pre></details>"
         for cell in {(cell.arm, cell.task): cell for cell in suite.cells}.values()
         if cell.task == suite.tasks[0]

@@ -47,7 +47,7 @@ class VisionConfig:
 class CorrectionConfig:
     """The paper's contribution: intent head, recovery gate and modulation. A policy without it is plain co-training."""
 
-    intent_dim: int = 4  # K coefficients x A active effectors
+    intent_dim: int = 4  # K coefficients x A active effectors, or what another target has
     modulation: Modulation = "gated"
     film_std: float = 0.02  # start of Gamma and B: small, not zero, so that intent is felt from the first step
     gate_floor: float = 0.0  # the authors' release uses 0.1, and then the gate never closes

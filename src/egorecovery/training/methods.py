@@ -79,7 +79,10 @@ def always_on_modulation(recipe: Recipe) -> Recipe:
 
 
 def raw_future_trajectory(recipe: Recipe) -> Recipe:
-    """Intent with all directions: the whole path of the window ahead instead of its four magnitudes."""
+    """Intent with all directions: the whole path of the window ahead instead of its four magnitudes.
+
+    Where the intent loss is a sum over dimensions (`losses.intent_form` l1, as in `paper`) it weighs eleven times more.
+    """
     full = replace(egorecovery(recipe), intent_target="raw_trajectory")
     correction = full.policy.correction or CorrectionConfig()
     effectors = correction.intent_dim // full.intent.dimensions(recipe.intent_target)
