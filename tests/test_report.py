@@ -517,6 +517,7 @@ def test_what_coverage_gives_is_told_apart_from_what_human_data_gives(tmp_path):
     assert found["coverage_full_anywhere_50"]["verdict"] == "undecided"
     assert "Robot recovery, robot failures anywhere 90.0%" in found["coverage_room"]["words"]
     assert found["coverage_most"]["verdict"] == "not run"
+    assert "no cell of Robot recovery, robot failures anywhere (Rsuc 50 + Rrec 250)." in found["coverage_most"]["words"]
     assert not {name for name in found if not name.startswith("coverage_")}
     assert "Where robot recoveries begin" in page
 

@@ -87,7 +87,7 @@ def judge(claim: Claim, numbers: Numbers) -> Finding:
     if claim.worse is None:
         return _judge_ceiling(claim, numbers)
     sides = [_ours(side, numbers, claim.suite) for side in (claim.worse, claim.better)]
-    lacking = [asked.full_label for asked, mine in zip((claim.worse, claim.better), sides, strict=True) if mine is None]
+    lacking = [_named(asked, claim) for asked, mine in zip((claim.worse, claim.better), sides, strict=True) if not mine]
     duel = numbers.duel(sides[0], sides[1], claim.regime) if sides[0] and sides[1] else None
     paper = [_paper_rate(claim, side, duel.tasks if duel else ()) for side in (claim.worse, claim.better)]
     worse, better = paper
@@ -117,7 +117,7 @@ def _judge_ceiling(claim: Claim, numbers: Numbers) -> Finding:
     told = f" In the paper {_percent(paper)}." if paper else ""
     rate = numbers.rate(mine, claim.regime) if mine else None
     if rate is None:
-        words = f"no cell of {claim.better.full_label}.{told}"
+        words = f"no cell of {_named(claim.better, claim)}.{told}"
         return Finding(claim=claim, verdict="not run", words=words)
     assert mine is not None
     trainings = numbers.rate_over_trainings(mine, claim.regime)
@@ -136,6 +136,10 @@ def _judge_ceiling(claim: Claim, numbers: Numbers) -> Finding:
         f"[{low}, {high}]{others}: {where}.{told}"
     )
     return Finding(claim=claim, verdict=reached, words=words, rollouts=rate.rollouts, trainings=trainings)
+
+
+def _named(asked: Arm, claim: Claim) -> str:
+    return asked.full_label if claim.suite in TOLD_BY_BUDGET else asked.label
 
 
 def _ours(asked: Arm, numbers: Numbers, suite: str) -> Arm | None:
