@@ -94,13 +94,17 @@ class CellPlan:
         return self.cell.id
 
     @property
+    def _settings(self) -> dict[str, Any]:
+        return settled(to_json(self.recipe))
+
+    @property
     def training_id(self) -> str:
         """The same for cells that differ only in what is done to the trained policy."""
-        return digest({"recipe": settled(to_json(self.recipe)), "orders": to_json(self.orders)})[:SHORT]
+        return digest({"recipe": self._settings, "orders": to_json(self.orders)})[:SHORT]
 
     @property
     def recipe_hash(self) -> str:
-        return digest(settled(to_json(self.recipe)))
+        return digest(self._settings)
 
     @property
     def hash(self) -> str:
@@ -109,7 +113,7 @@ class CellPlan:
 
     def identity(self) -> dict[str, Any]:
         return {
-            "recipe": settled(to_json(self.recipe)),
+            "recipe": self._settings,
             "orders": to_json(self.orders),
             "intervention": asdict(self.cell.intervention),
             "protocol": self.protocol.identity(),

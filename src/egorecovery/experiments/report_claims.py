@@ -7,6 +7,7 @@ from typing import Any
 from egorecovery.evaluation.protocol import REGIMES, Regime
 from egorecovery.experiments.report_arms import Arm, Sources
 from egorecovery.experiments.report_paper import MAIN
+from egorecovery.experiments.suites import COLLECTED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +217,7 @@ def _coverage() -> Iterable[Claim]:
         ),
         ("most", "Five times as many from anywhere gain more.", alone("anywhere", 50), alone("anywhere", 250)),
     ]
-    for failures, robot in (("staged", 50), ("anywhere", 50), ("anywhere", 20)):
+    for failures, robot in COLLECTED:
         where = f"Where {robot} robot recoveries begin {'anywhere' if failures == 'anywhere' else 'at staged failures'}"
         base, data = alone(failures, robot), Sources(50, robot, 0, 300)
         direct = arm("direct_human_recovery_mix", data, robot_failures=failures)

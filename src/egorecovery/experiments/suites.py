@@ -24,6 +24,7 @@ def episodes(robot_success: int, robot_recovery: int = 0, *, human_success: int 
 
 
 FULL = episodes(50, 50, human_recovery=300)
+COLLECTED: tuple[tuple[RobotFailures, int], ...] = (("staged", 50), ("anywhere", 50), ("anywhere", 20))  # `coverage`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,10 +179,9 @@ def coverage() -> Suite:
     Labs stage few failures for a robot, and people show them all. The last row is what five times the robot data does.
     Its store holds 260 recoveries from anywhere, so another seed trains on another fifty or twenty of them.
     """
-    collected: tuple[tuple[RobotFailures, int], ...] = (("staged", 50), ("anywhere", 50), ("anywhere", 20))
     compared = [
         row
-        for failures, robot in collected
+        for failures, robot in COLLECTED
         for row in (
             Row(method="robot_recovery", budget=episodes(50, robot), robot_failures=failures),
             *(replace(mixed, robot_failures=failures) for mixed in _both_methods([(robot, 300)])),

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Float32, UInt8
 from numpy import ndarray
 
 from egorecovery.episodes import Source
-from egorecovery.intent.target import IntentSpec, future_windows
+from egorecovery.intent.target import FutureWindows, IntentSpec, IntentTarget, future_windows
 from egorecovery.recovery import labels
 
 
@@ -61,6 +61,17 @@ class FrameLabels:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
+def trusted_windows(
+    effector_m: Float[ndarray, "T E 3"],
+    reliable: Bool[ndarray, "T E"],
+    active: tuple[int, ...],
+    spec: IntentSpec,
+    target: IntentTarget = "dct_magnitude",
+) -> FutureWindows:
+    """Guessed motion must not define intent: it is treated as missing."""
+    return future_windows(np.where(reliable[..., None], effector_m, np.nan), active, spec, target)
+
+
 def frame_labels(
     *,
     effector_m: Float[ndarray, "T E 3"],
@@ -72,8 +83,7 @@ def frame_labels(
 ) -> FrameLabels:
     """Labels and targets of one episode, from its motion and its annotated boundary."""
     in_recovery, window_inside = labels(len(effector_m), boundary, source, spec.grid)
-    # Guessed motion must not define intent: it is treated as missing.
-    windows = future_windows(np.where(reliable[..., None], effector_m, np.nan), active, spec)
+    windows = trusted_windows(effector_m, reliable, active, spec)
     failed = [
         (Verdict.PADDED, ~windows.present),
         (Verdict.PAST_END, ~windows.fits),

@@ -13,8 +13,8 @@ from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Source
 from egorecovery.errors import RecipeError
 from egorecovery.intent import FrameLabels
 from egorecovery.intent.current_labels import labels_of
+from egorecovery.intent.frame_labels import trusted_windows
 from egorecovery.intent.statistics import pool_statistics
-from egorecovery.intent.target import future_windows
 from egorecovery.policy.normaliser import Normaliser, Statistics
 from egorecovery.recovery import AnnotationJournal
 from egorecovery.training.recipe import Recipe
@@ -72,9 +72,9 @@ def _targeted(labels: FrameLabels, store: EpisodeStore, episode: EpisodeId, reci
     """Stores hold the paper's target. Others are of the same windows, so that only their values are other ones."""
     if recipe.intent_target == "dct_magnitude":
         return labels
-    effector_m = np.where(store.stream(episode, "reliable")[..., None], store.stream(episode, "effector_m"), np.nan)
+    effector_m, reliable = store.stream(episode, "effector_m"), store.stream(episode, "reliable")
     active = store.card(episode).task.active_effectors
-    found = future_windows(effector_m, active, recipe.intent, recipe.intent_target)
+    found = trusted_windows(effector_m, reliable, active, recipe.intent, recipe.intent_target)
     return replace(labels, intent_m=found.intent_m.astype(np.float32))
 
 
