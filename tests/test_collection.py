@@ -124,6 +124,21 @@ def test_depth_is_recorded_when_asked_for(tmp_path):
     assert 300 < depth_mm[depth_mm > 0].mean() < 2000
 
 
+def test_a_stand_in_is_seen_as_the_robot_and_told_as_hands(tmp_path):
+    hands = made(tmp_path / "hands", 2, source=Source.HUMAN_RECOVERY, stand_in=True)
+    for name in hands.ids():
+        assert "-stand_in-" in name
+        episode = hands.read(name)
+        assert episode.source is Source.HUMAN_RECOVERY
+        assert episode.provenance.operator == "simulated teleoperator"
+    assert set(AnnotationJournal(hands.annotations_path).latest()) == set(hands.ids())
+
+
+def test_the_robot_has_no_stand_in(tmp_path):
+    with pytest.raises(RecipeError, match="only people have stand-ins, not robot_recovery"):
+        made(tmp_path / "store", 1, stand_in=True)
+
+
 def test_an_unknown_task_is_refused_with_the_known_ones():
     with pytest.raises(RecipeError, match=r"juggling.*cup_brush"):
         Order(task="juggling", source=Source.ROBOT_SUCCESS, episodes=1)

@@ -147,7 +147,8 @@ def test_results_from_before_a_setting_existed_keep_their_hashes_until_it_is_use
     before = to_json(plan.recipe)
     del before["policy"]["relative_actions"], before["intent_target"]
     assert plan.recipe_hash == digest(before)
-    assert plan.training_id == digest({"recipe": before, "orders": to_json(plan.orders)})[:16]
+    orders = [{name: value for name, value in order.items() if name != "stand_in"} for order in to_json(plan.orders)]
+    assert plan.training_id == digest({"recipe": before, "orders": orders})[:16]
     relative = plan_of(policy=replace(RECIPES["bench"]("cube_stack").policy, relative_actions=True))
     raw = plan_of(intent_target="raw_trajectory")
     assert len({one.hash for one in (plan, relative, raw)}) == 3
@@ -185,6 +186,22 @@ def test_robot_recoveries_from_anywhere_are_other_data_and_people_show_the_same(
 def test_what_is_staged_is_trained_once_for_the_main_comparison_and_for_coverage():
     main, wide = (plan_suite(suite_named(name), tasks=["cube_stack"]).cells for name in ("main", "coverage"))
     assert len({cell.training_id for cell in main} & {cell.training_id for cell in wide}) == 3
+
+
+def test_stand_ins_take_the_place_of_people_and_change_nothing_else():
+    plan = plan_suite(suite_named("stand_ins"), tasks=["cube_stack"])
+    people, robots = ({order.source: order for order in orders} for orders in plan.orders.values())
+    assert robots[Source.HUMAN_RECOVERY] == replace(people[Source.HUMAN_RECOVERY], stand_in=True)
+    assert all(robots[source] == people[source] for source in people if not source.is_human)
+    assert [cell.id for cell in plan.cells if cell.cell.store == "cube_stack-stand_ins"] == [
+        "cube_stack-direct_human_recovery_mix-b50.50.0.300-stand_ins-s0",
+        "cube_stack-egorecovery-b50.50.0.300-stand_ins-s0",
+    ]
+
+
+def test_with_people_stand_ins_is_trained_as_the_main_comparison_is():
+    main, ours = (plan_suite(suite_named(name), tasks=["cube_stack"]).cells for name in ("main", "stand_ins"))
+    assert len({cell.training_id for cell in main} & {cell.training_id for cell in ours}) == 3
 
 
 def test_a_recipe_is_its_method_on_the_cells_budget():

@@ -522,6 +522,22 @@ def test_what_coverage_gives_is_told_apart_from_what_human_data_gives(tmp_path):
     assert "Where robot recoveries begin" in page
 
 
+def test_what_robots_in_peoples_place_give_is_told_apart_from_what_people_give(tmp_path):
+    out = make_suite(tmp_path, "stand_ins")
+    add_cell(out, "robot_recovery", initial=outcomes(0.8, 200, 1), recovery=outcomes(0.5, 200, 2))
+    for people, name, rate in (("people", "", 0.5), ("stand_ins", "robots", 0.9)):
+        recovery = outcomes(rate, 200, 3)
+        add_cell(out, "egorecovery", initial=outcomes(0.8, 200, 1), recovery=recovery, name=name, people=people)
+    report, page, _ = report_of(out)
+    found = {finding["id"]: finding for finding in report["findings"]}
+    assert found["stand_ins_help_egorecovery"]["verdict"] == "holds"
+    assert found["stand_ins_help_egorecovery"]["difference"] == pytest.approx(0.4)
+    assert found["stand_ins_more_egorecovery"]["difference"] == pytest.approx(0.4)
+    assert found["stand_ins_help_direct_human_recovery_mix"]["verdict"] == "not run"
+    assert "EgoRecovery, robots in people's place 90.0%" in found["stand_ins_more_egorecovery"]["words"]
+    assert "Robots in people" in page
+
+
 def test_an_empty_suite_has_a_page(tmp_path):
     report, html, _ = report_of(make_suite(tmp_path / "main"))
     assert report["not_run"] == ["every row: there is no finished cell yet"]

@@ -31,13 +31,14 @@ class Experiment:
             "gate_intervention",
             "intent_target",
             "coverage",
+            "stand_ins",
             "boundary_noise",
             "two_failure_modes",
             "clutter_ood",
             "diffusion_head",
         ]
     ]
-    """All but coverage are the paper's; the last four are known but not built."""
+    """All but coverage and stand_ins are the paper's; the last four are known but not built."""
     out: Path
     """The suite's folder: data, trainings, results. Results of other machines may be copied into its cells/."""
     tasks: tuple[Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"], ...] = ()

@@ -22,6 +22,8 @@ class Simulate:
     """Always the same light, colours and cameras."""
     across_family: bool = False
     """Robot recovery from any failure instead of the lab's few staged ones: to score policies on, not to train."""
+    stand_in: bool = False
+    """Human demonstrations by the robot, filmed as it is and told as hands: to find out what people's data loses."""
     workers: int = 0
     """Processes to use; 0 for all cores."""
     executor: Literal["local", "ray"] = "local"
@@ -43,6 +45,7 @@ class Simulate:
             depth=self.depth,
             plain_room=self.plain_room,
             across_family=self.across_family,
+            stand_in=self.stand_in,
         )
         store = EpisodeStore.create(self.out)
         there = None

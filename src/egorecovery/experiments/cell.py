@@ -1,6 +1,6 @@
 """A cell: one method, trained once on one task and evaluated in one way. Experiments are lists of cells."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -16,19 +16,25 @@ from egorecovery.workcell.collection import Order
 RecipeOf = Callable[[str], Recipe]  # a task's recipe, such as `RECIPES["bench"]`
 ProtocolOf = Callable[[str], EvaluationProtocol]  # a task's protocol, such as `bench_protocol`
 RobotFailures = Literal["staged", "anywhere"]  # where robot recoveries begin: at a lab's few failures, or at any
+People = Literal["people", "stand_ins"]  # who gives human demonstrations: people, or the robot in their place
 SHORT = 16  # hex digits of a hash in a folder's name
-# Settings that are younger than published results, and what was done before there were any. At that value they are left
-# out of hashes, so that older results and trainings keep theirs.
-LATER: dict[tuple[str, ...], Any] = {("policy", "relative_actions"): False, ("intent_target",): "dct_magnitude"}
+# Settings that are younger than published results, by part of a card, and what was done before there were any. At that
+# value they are left out of hashes, so that older results and trainings keep theirs.
+LATER: dict[str, dict[tuple[str, ...], Any]] = {
+    "recipe": {("policy", "relative_actions"): False, ("intent_target",): "dct_magnitude"},
+    "orders": {("stand_in",): False},
+}
 
 
-def settled(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe's JSON as it decides results: without younger settings that change nothing."""
-    kept = deepcopy(dict(recipe))
-    for (*path, last), before in LATER.items():
+def settled(part: str, settings: Any) -> Any:
+    """A part of a card as it decides results: without younger settings that change nothing."""
+    if isinstance(settings, list):
+        return [settled(part, each) for each in settings]
+    kept = deepcopy(settings)
+    for (*path, last), before in LATER.get(part, {}).items():
         place = kept
-        for part in path:
-            place = place[part]
+        for name in path:
+            place = place[name]
         if last in place and place[last] == before:
             del place[last]
     return kept
@@ -48,6 +54,7 @@ class Cell:
     intervention: Intervention = field(default_factory=Intervention)  # at test time
     variant: str | None = None  # the paper's name for it, where that is not the method's
     robot_failures: RobotFailures = "staged"
+    people: People = "people"
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -58,15 +65,19 @@ class Cell:
         """Readable, safe as a folder, and different for every cell of a suite."""
         episodes = ".".join(map(str, episodes_of(self.budget)))
         parts = [self.task, self.method, f"b{episodes}"]
-        parts += [self.robot_failures] * (self.robot_failures != "staged")
+        parts += self._unusual_data
         parts += ["zero_intent"] * self.intervention.zero_intent
         parts += [f"gate_{self.intervention.gate}"] * (self.intervention.gate != "learned")
         return "-".join([*parts, f"s{self.seed}"])
 
     @property
     def store(self) -> str:
-        """The name of its data: budgets are drawn from all that a store holds, so each way of staging has its own."""
-        return self.task if self.robot_failures == "staged" else f"{self.task}-{self.robot_failures}"
+        """The name of its data. Budgets are drawn from all that a store holds, so each way to collect has its own."""
+        return "-".join([self.task, *self._unusual_data])
+
+    @property
+    def _unusual_data(self) -> list[str]:
+        return [self.robot_failures] * (self.robot_failures != "staged") + [self.people] * (self.people != "people")
 
     @property
     def name(self) -> str:
@@ -95,12 +106,16 @@ class CellPlan:
 
     @property
     def _settings(self) -> dict[str, Any]:
-        return settled(to_json(self.recipe))
+        return settled("recipe", to_json(self.recipe))
+
+    @property
+    def _orders(self) -> list[dict[str, Any]]:
+        return settled("orders", to_json(self.orders))
 
     @property
     def training_id(self) -> str:
         """The same for cells that differ only in what is done to the trained policy."""
-        return digest({"recipe": self._settings, "orders": to_json(self.orders)})[:SHORT]
+        return digest({"recipe": self._settings, "orders": self._orders})[:SHORT]
 
     @property
     def recipe_hash(self) -> str:
@@ -114,7 +129,7 @@ class CellPlan:
     def identity(self) -> dict[str, Any]:
         return {
             "recipe": self._settings,
-            "orders": to_json(self.orders),
+            "orders": self._orders,
             "intervention": asdict(self.cell.intervention),
             "protocol": self.protocol.identity(),
         }
@@ -132,6 +147,7 @@ class CellPlan:
             "variant": cell.variant,
             "intervention": asdict(cell.intervention),
             "robot_failures": cell.robot_failures,
+            "people": cell.people,
             "recipe": to_json(self.recipe),
             "recipe_hash": self.recipe_hash,
             "protocol": asdict(self.protocol),

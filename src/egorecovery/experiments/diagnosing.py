@@ -74,7 +74,7 @@ def _run(task: str, method: str, cells: Sequence[CellPlan], folder: ExperimentFo
     """The training of the first such cell on the task's own data that nothing is done to at test time."""
     for plan in cells:
         cell = plan.cell
-        plain = cell.intervention == type(cell.intervention)() and cell.robot_failures == "staged"
+        plain = cell.intervention == type(cell.intervention)() and cell.store == task
         run = folder.training(plan.training_id)
         if (cell.task, cell.method, cell.seed, plain) == (task, method, SEED, True) and finished(run):
             return run

@@ -226,10 +226,7 @@ def _copy(source: Path, home: Path, draft: Path) -> None:
 
 def _unlike(card: dict[str, Any], plan: CellPlan) -> str:
     parts = ("suite", "recipe", "orders", "intervention", "protocol")
-    before, after = (
-        {name: _by_name(settled(each[name]) if name == "recipe" else each[name]) for name in parts}
-        for each in (card, plan.card())
-    )
+    before, after = ({name: _by_name(settled(name, each[name])) for name in parts} for each in (card, plan.card()))
     left, right = flat(before), flat(after)
     unlike = [f"{name}: {left.get(name)} against {right.get(name)}" for name in right if left.get(name) != right[name]]
     return "; ".join(unlike[:3]) or "fields that are no longer known"

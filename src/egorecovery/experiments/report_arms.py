@@ -61,25 +61,27 @@ class Arm:
     gate: str = "learned"
     variant: str | None = None
     robot_failures: str = "staged"
+    people: str = "people"
 
     @property
     def intervened(self) -> bool:
         return self.zero_intent or self.gate != "learned"
 
     @property
-    def plays(self) -> tuple[str, bool, str, str]:
+    def plays(self) -> tuple[str, bool, str, str, str]:
         """The part it plays in a comparison, whatever the size of its data."""
-        return (self.method, self.zero_intent, self.gate, self.robot_failures)
+        return (self.method, self.zero_intent, self.gate, self.robot_failures, self.people)
 
     @property
-    def training(self) -> tuple[str, Sources, str]:
+    def training(self) -> tuple[str, Sources, str, str]:
         """What was trained; arms that share it differ only in what is done at test time."""
-        return (self.method, self.budget, self.robot_failures)
+        return (self.method, self.budget, self.robot_failures, self.people)
 
     @property
     def label(self) -> str:
         name = METHODS.get(self.method, self.method.replace("_", " "))
         acts = [f"robot failures {self.robot_failures}"] * (self.robot_failures != "staged")
+        acts += ["robots in people's place"] * (self.people == "stand_ins")
         acts += ["intent 0 at test time"] * self.zero_intent
         acts += [f"gate {self.gate}"] * (self.gate != "learned")
         return ", ".join([name, *acts])
@@ -95,6 +97,7 @@ class Arm:
             "intervention": {"zero_intent": self.zero_intent, "gate": self.gate},
             "variant": self.variant,
             "robot_failures": self.robot_failures,
+            "people": self.people,
             "label": self.label,
         }
 
@@ -111,6 +114,7 @@ def arm_order(arm: Arm) -> tuple[Any, ...]:
     place = list(METHODS).index(arm.method) if arm.method in METHODS else len(METHODS)
     return (
         arm.robot_failures != "staged",
+        arm.people != "people",
         place,
         arm.method,
         arm.zero_intent,

@@ -37,6 +37,7 @@ def claims(suite: str) -> list[Claim]:
         "low_robot_grounding": _low_grounding,
         "intent_target": _intent_target,
         "coverage": _coverage,
+        "stand_ins": _stand_ins,
     }
     return list(made[suite]()) if suite in made else []
 
@@ -195,6 +196,25 @@ def _intent_target() -> Iterable[Claim]:
             says=f"Four magnitudes are a better intent than {words}.",
             worse=arm(method),
             better=arm("egorecovery"),
+        )
+
+
+def _stand_ins() -> Iterable[Claim]:
+    for method, how in {"direct_human_recovery_mix": "when mixed in", "egorecovery": "through EgoRecovery"}.items():
+        robots = arm(method, people="stand_ins")
+        yield Claim(
+            id=f"stand_ins_help_{method}",
+            suite="stand_ins",
+            says=f"Robots in people's place help {how}: told as hands, demonstrations still reach the robot's actions.",
+            worse=arm("robot_recovery", Sources(50, 50)),
+            better=robots,
+        )
+        yield Claim(
+            id=f"stand_ins_more_{method}",
+            suite="stand_ins",
+            says=f"They help more than people do {how}: something is lost by how people look and move.",
+            worse=arm(method),
+            better=robots,
         )
 
 

@@ -147,7 +147,7 @@ def _ours(asked: Arm, numbers: Numbers, suite: str) -> Arm | None:
     if suite in TOLD_BY_BUDGET:
         mine = [row.arm for row in numbers.rows if row.run and row.arm.plays == asked.plays]
         return next((one for one in mine if one.budget == asked.budget), None)
-    return numbers.find(*asked.plays)
+    return numbers.playing(asked)
 
 
 def _paper_rate(claim: Claim, asked: Arm, tasks: tuple[str, ...]) -> Rate | None:

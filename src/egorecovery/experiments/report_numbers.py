@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from egorecovery.evaluation.protocol import REGIMES, Regime
 from egorecovery.evaluation.results import RolloutRecord
@@ -21,7 +22,7 @@ from egorecovery.evaluation.statistics import (
     rates,
     training_spread,
 )
-from egorecovery.experiments.report_arms import TASKS, Arm, task_order, task_title
+from egorecovery.experiments.report_arms import TASKS, Arm, Sources, task_order, task_title
 from egorecovery.experiments.report_cells import Suite
 from egorecovery.experiments.report_paper import ROLLOUTS, Published, published
 from egorecovery.randomness import generator_for
@@ -116,12 +117,12 @@ class Numbers:
     def seeds_of(self, arm: Arm) -> list[int]:
         return sorted({cell.seed for cell in self.suite.of(arm)})
 
-    def find(
-        self, method: str, zero_intent: bool = False, gate: str = "learned", robot_failures: str = "staged"
-    ) -> Arm | None:
-        """The arm that plays this part, at the paper's main budget if there are several."""
-        part = (method, zero_intent, gate, robot_failures)
-        mine = [row.arm for row in self.rows if row.run and row.arm.plays == part]
+    def find(self, method: str, **acts: Any) -> Arm | None:
+        return self.playing(Arm(method=method, budget=Sources(), **acts))
+
+    def playing(self, asked: Arm) -> Arm | None:
+        """The arm that plays its part, at the paper's main budget if there are several."""
+        mine = [row.arm for row in self.rows if row.run and row.arm.plays == asked.plays]
         main = [arm for arm in mine if arm.budget[:2] == (50, 50) and arm.budget.human in (0, 300)]
         return (main or mine or [None])[0]
 

@@ -40,6 +40,7 @@ TITLES = {
     "gate_intervention": "Gate interventions",
     "intent_target": "Intent targets",
     "coverage": "Where robot recoveries begin",
+    "stand_ins": "Robots in people's place",
 }
 MARKS = {"holds": "✓", "contradicted": "✕", "undecided": "?", "not run": "○"}
 Section = tuple[str, str, str]  # anchor, title, HTML

@@ -1,4 +1,4 @@
-"""The paper's experiments, and one of our own, as lists of cells."""
+"""The paper's experiments, and two of our own, as lists of cells."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -6,7 +6,7 @@ from typing import Any
 
 from egorecovery.episodes import PAPER_TASKS
 from egorecovery.errors import RecipeError
-from egorecovery.experiments.cell import Cell, RobotFailures, episodes_of
+from egorecovery.experiments.cell import Cell, People, RobotFailures, episodes_of
 from egorecovery.policy.decision import Intervention
 from egorecovery.training import Budget
 
@@ -36,6 +36,7 @@ class Row:
     intervention: Intervention = field(default_factory=Intervention)
     variant: str | None = None
     robot_failures: RobotFailures = "staged"
+    people: People = "people"
 
     @property
     def name(self) -> str:
@@ -47,9 +48,10 @@ class Row:
 
     def made(self, card: Mapping[str, Any]) -> bool:
         """Whether a finished cell belongs to this line, by its card."""
-        wanted = (self.method, self.variant, asdict(self.budget), asdict(self.intervention), self.robot_failures)
-        told = (card[name] for name in ("method", "variant", "budget", "intervention"))
-        return wanted == (*told, card.get("robot_failures", "staged"))
+        wanted = (self.method, self.variant, asdict(self.budget), asdict(self.intervention))
+        told = tuple(card[name] for name in ("method", "variant", "budget", "intervention"))
+        data = (card.get("robot_failures", "staged"), card.get("people", "people"))
+        return (*wanted, self.robot_failures, self.people) == (*told, *data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +72,7 @@ class Suite:
                 intervention=row.intervention,
                 variant=row.variant,
                 robot_failures=row.robot_failures,
+                people=row.people,
             )
             for seed in seeds
             for task in (self.tasks if tasks is None else tasks)
@@ -191,6 +194,19 @@ def coverage() -> Suite:
     return Suite(name="coverage", rows=(*compared, most))
 
 
+def stand_ins() -> Suite:
+    """Not the paper's: is human data lost by how people look and move, or by being told in other actions?
+
+    Stand-ins are robots that demonstrate in people's place, from the same family of failures: filmed as they are, told
+    as hands.
+    """
+    compared = _both_methods([(50, 300)])
+    return Suite(
+        name="stand_ins",
+        rows=(_robot_only(50), *compared, *(replace(row, people="stand_ins") for row in compared)),
+    )
+
+
 SUITES: dict[str, Callable[[], Suite]] = {
     suite.__name__: suite
     for suite in (
@@ -202,6 +218,7 @@ SUITES: dict[str, Callable[[], Suite]] = {
         gate_intervention,
         intent_target,
         coverage,
+        stand_ins,
     )
 }
 NOT_BUILT = {

@@ -30,6 +30,7 @@ from egorecovery.workcell.demonstration import Attempt, Demonstrator, RobotDemon
 from egorecovery.workcell.person_demonstration import PersonDemonstrator
 from egorecovery.workcell.scene import OBJECT_M
 from egorecovery.workcell.staging import draw_start
+from egorecovery.workcell.stand_in import StandIn
 from egorecovery.workcell.starts import Start
 from egorecovery.workcell.tasks import scene_named
 
@@ -52,9 +53,12 @@ class Order:
     depth: bool = False  # depth maps with human recordings
     plain_room: bool = False  # no variation of light, colours and cameras
     across_family: bool = False  # robot recovery from any failure, not the lab's few: a yardstick
+    stand_in: bool = False  # the robot demonstrates in a person's place, see `stand_in.py`: a yardstick
 
     def __post_init__(self) -> None:
         scene_named(self.task)
+        if self.stand_in and not self.source.is_human:
+            raise RecipeError(f"only people have stand-ins, not {self.source}")
         if self.episodes < 1 or self.image_size < 16:
             raise RecipeError(f"an order has at least one episode of at least 16 pixels, got {self}")
 
@@ -70,8 +74,13 @@ class Job:
     @property
     def name(self) -> EpisodeId:
         order = self.order
-        wide = "-wide" if order.across_family else ""
-        return episode_id(f"{order.task}-{order.source}{wide}-s{order.seed}-{self.index:04d}")
+        kind = "-wide" * order.across_family + "-stand_in" * order.stand_in
+        return episode_id(f"{order.task}-{order.source}{kind}-s{order.seed}-{self.index:04d}")
+
+    @property
+    def operator(self) -> str:
+        person = self.order.source.is_human and not self.order.stand_in
+        return "simulated person" if person else "simulated teleoperator"
 
     def generator(self, purpose: str, attempt: int):
         order = self.order
@@ -155,7 +164,7 @@ def make(job: Job) -> Made:
 
 def _attempt(job: Job, number: int) -> tuple[Start, Attempt, Clock]:
     order = job.order
-    demonstrator = _demonstrator(order.task, order.source.is_human, order.image_size, order.depth)
+    demonstrator = _demonstrator(order.task, order.source.is_human, order.stand_in, order.image_size, order.depth)
     start = draw_start(
         demonstrator.scene, order.source, job.generator("start", number), across_family=order.across_family
     )
@@ -167,9 +176,11 @@ def _attempt(job: Job, number: int) -> tuple[Start, Attempt, Clock]:
 
 
 @lru_cache(maxsize=2)
-def _demonstrator(task: str, human: bool, image_size: int, depth: bool) -> Demonstrator:
+def _demonstrator(task: str, human: bool, stand_in: bool, image_size: int, depth: bool) -> Demonstrator:
     """Compiling a scene takes a while: once per process."""
     scene = scene_named(task)
+    if stand_in:
+        return StandIn(scene, image_size=image_size)
     if human:
         return PersonDemonstrator(scene, image_size=image_size, depth=depth)
     return RobotDemonstrator(scene, image_size=image_size)
@@ -187,7 +198,7 @@ def _recording(job: Job, start: Start, attempt: Attempt, cost: Clock) -> Recordi
         cameras=attempt.cameras,
         motion=attempt.motion,
         provenance=Provenance(
-            operator="simulated person" if job.order.source.is_human else "simulated teleoperator",
+            operator=job.operator,
             recorder="egorecovery.workcell",
             seed=job.order.seed,
             details=details,
@@ -197,12 +208,11 @@ def _recording(job: Job, start: Start, attempt: Attempt, cost: Clock) -> Recordi
 
 
 def _log(job: Job, cost: Clock, reasons: tuple[str, ...]) -> LoggedAttempt:
-    operator = "simulated person" if job.order.source.is_human else "simulated teleoperator"
     return LoggedAttempt(
         episode=job.name,
         task=job.order.task,
         source=str(job.order.source),
-        operator=operator,
+        operator=job.operator,
         accepted=False,
         reasons=reasons,
         **asdict(cost),

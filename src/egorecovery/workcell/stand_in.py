@@ -1,0 +1,51 @@
+"""A robot that stands in for a person: it is filmed and moves as the robot, and is told as hands.
+
+With people, three things change at once: what is seen, how it moves, and the space that actions are told in. With
+stand-ins only the last does, so what people's data gives less than theirs is lost by looks and motion.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.random import Generator
+from scipy.spatial.transform import Rotation
+
+from egorecovery.capture import HandTracks, RobotLog
+from egorecovery.episodes import Side
+from egorecovery.workcell.arm import ARM_JOINTS, OPENING_M
+from egorecovery.workcell.demonstration import Attempt, RobotDemonstrator
+from egorecovery.workcell.hand import ORDER, WIDEST_M, hand_keypoints_m, wrist_pose
+from egorecovery.workcell.kinematics import ToolPose, effector_poses
+from egorecovery.workcell.person import Manner
+from egorecovery.workcell.starts import Start
+
+
+class StandIn(RobotDemonstrator):
+    """A teleoperator at the robot, whose recordings are a person's."""
+
+    def attempt(self, start: Start, rng: Generator) -> Attempt:
+        done = super().attempt(start, rng)
+        if not isinstance(done.motion, RobotLog):
+            return done
+        return replace(done, motion=as_hands(done.motion), sought_m=None)
+
+
+def as_hands(log: RobotLog) -> HandTracks:
+    """Hands that do the work of the measured tools, tracked without error."""
+    tools_m, axes = effector_poses(log.state)
+    openings = log.state.reshape(-1, 2, ARM_JOINTS + 1)[:, :, ARM_JOINTS]
+    keypoints_m, rotations = np.empty((len(log.state), 2, 21, 3)), np.empty((len(log.state), 2, 3, 3))
+    for side in Side:
+        hand = side.effector
+        for tick, opening in enumerate(openings[:, hand]):
+            tool = ToolPose(tools_m[tick, hand], Rotation.from_matrix(axes[tick, hand]))
+            wrist_m, rotations[tick, hand] = wrist_pose(side, tool, Manner().pitch_rad)
+            points_m = hand_keypoints_m(side, min(float(opening) * OPENING_M, WIDEST_M))
+            keypoints_m[tick, hand] = wrist_m + points_m @ rotations[tick, hand].T
+    return HandTracks(
+        timestamps_s=log.timestamps_s,
+        keypoints_m=keypoints_m,
+        wrist_rotation=rotations,
+        confidence=np.ones((len(log.state), 2)),
+        order=ORDER,
+    )
