@@ -522,6 +522,17 @@ def test_what_coverage_gives_is_told_apart_from_what_human_data_gives(tmp_path):
     assert "Where robot recoveries begin" in page
 
 
+@pytest.mark.parametrize(("rate", "said"), [(0.5, True), (0.86, False)])
+def test_a_difference_of_the_papers_that_is_unlikely_here_is_said_to_be(tmp_path, rate, said):
+    out = make_suite(tmp_path)
+    for method, recovery in (("robot_recovery", 0.5), ("egorecovery", rate)):
+        add_cell(out, method, initial=outcomes(0.8, 200, 1), recovery=outcomes(recovery, 200, 2))
+    report, _, _ = report_of(out)
+    [found] = [finding for finding in report["findings"] if finding["id"] == "over_robot"]
+    assert found["paper_difference"] == pytest.approx(0.35)
+    assert ("The paper's difference of +35.0 points lies outside." in found["words"]) == said
+
+
 def test_what_robots_in_peoples_place_give_is_told_apart_from_what_people_give(tmp_path):
     out = make_suite(tmp_path, "stand_ins")
     add_cell(out, "robot_recovery", initial=outcomes(0.8, 200, 1), recovery=outcomes(0.5, 200, 2))

@@ -102,13 +102,21 @@ def judge(claim: Claim, numbers: Numbers) -> Finding:
     return Finding(
         claim=claim,
         verdict=reached,
-        words=f"{_told(duel, numbers)}{told}",
+        words=f"{_told(duel, numbers)}{told}{_beyond(paper_difference, duel)}",
         rollouts=found.first.rollouts + found.second.rollouts,
         difference=found.difference,
         interval=found.interval,
         trainings=duel.trainings,
         paper_difference=paper_difference,
     )
+
+
+def _beyond(paper_difference: float | None, duel: Duel) -> str:
+    """Says so where the paper's difference is not among those that are likely here."""
+    spans = [duel.found.interval, duel.trainings or duel.found.interval]
+    if paper_difference is None or any(span.low <= paper_difference <= span.high for span in spans):
+        return ""
+    return f" The paper's difference of {100 * paper_difference:+.1f} points lies outside."
 
 
 def _judge_ceiling(claim: Claim, numbers: Numbers) -> Finding:
