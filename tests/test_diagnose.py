@@ -20,7 +20,7 @@ from egorecovery.episodes import Embodiment, EpisodeStore, Phase, Source  # noqa
 from egorecovery.episodes.reading import FrameReader  # noqa: E402
 from egorecovery.experiments import Row, Suite  # noqa: E402
 from egorecovery.experiments.report import write_report  # noqa: E402
-from egorecovery.experiments.report_cells import ReportError  # noqa: E402
+from egorecovery.experiments.report.cells import ReportError  # noqa: E402
 from egorecovery.experiments.suites import episodes  # noqa: E402
 from egorecovery.intent import IntentSpec, label_store  # noqa: E402
 from egorecovery.policy.inference import load_action_source  # noqa: E402

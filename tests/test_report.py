@@ -15,9 +15,9 @@ from egorecovery.episodes.sealed import seal
 from egorecovery.evaluation.results import ResultFile, RolloutRecord, Subject
 from egorecovery.evaluation.statistics import Interval
 from egorecovery.experiments.report import write_report
-from egorecovery.experiments.report_arms import METHODS, TASKS
-from egorecovery.experiments.report_cells import ReportError
-from egorecovery.experiments.report_findings import claims, verdict
+from egorecovery.experiments.report.arms import METHODS, TASKS
+from egorecovery.experiments.report.cells import ReportError
+from egorecovery.experiments.report.findings import claims, verdict
 from egorecovery.experiments.suites import SUITES
 
 MODES = {"cup_brush": ("beside", "on_rim"), "table_sweep": ("missed", "at_lip"), "cube_stack": ("held", "fallen")}

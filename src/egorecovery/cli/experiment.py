@@ -11,7 +11,7 @@ from egorecovery.errors import EgoRecoveryError
 
 if TYPE_CHECKING:
     from egorecovery.experiments import Event, Suite, SuitePlan
-    from egorecovery.experiments.report_numbers import Numbers
+    from egorecovery.experiments.report.numbers import Numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,8 +196,8 @@ def _report_on(out: Path) -> str:
     """Says where the report is. Results are worth more: no failure to describe them is a failure of the experiment."""
     try:
         from egorecovery.experiments.report import write_numbers
-        from egorecovery.experiments.report_cells import read_suite
-        from egorecovery.experiments.report_numbers import Numbers
+        from egorecovery.experiments.report.cells import read_suite
+        from egorecovery.experiments.report.numbers import Numbers
 
         numbers = Numbers(read_suite(out))
         _show(numbers)
@@ -213,7 +213,7 @@ def _show(numbers: "Numbers") -> None:
 
     from egorecovery.cli.console import console
     from egorecovery.evaluation import REGIMES
-    from egorecovery.experiments.report_tables import columns_of, paper_rate
+    from egorecovery.experiments.report.tables import columns_of, paper_rate
 
     columns = columns_of(numbers)
     for regime in REGIMES:

@@ -8,7 +8,7 @@ from pathlib import Path
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.folder import DIAGNOSTICS, ExperimentFolder
-from egorecovery.experiments.report_diagnostics import diagnosis_in
+from egorecovery.experiments.report.diagnostics import diagnosis_in
 from egorecovery.experiments.trainings import finished
 
 METHOD, WITHOUT_HUMAN = "egorecovery", "robot_recovery"

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from html import escape
 
-from egorecovery.experiments.report_arms import task_title
-from egorecovery.experiments.report_findings import Finding
-from egorecovery.experiments.report_numbers import BUDGET_SUITES, Numbers
-from egorecovery.experiments.report_provenance import facts
-from egorecovery.experiments.report_sections import MARKS, TITLES, pill, sections
-from egorecovery.experiments.report_style import CSS
-from egorecovery.experiments.report_tables import percent
+from egorecovery.experiments.report.arms import task_title
+from egorecovery.experiments.report.findings import Finding
+from egorecovery.experiments.report.numbers import BUDGET_SUITES, Numbers
+from egorecovery.experiments.report.provenance import facts
+from egorecovery.experiments.report.sections import MARKS, TITLES, pill, sections
+from egorecovery.experiments.report.style import CSS
+from egorecovery.experiments.report.tables import percent
 
 
 def page(numbers: Numbers, found: Sequence[Finding]) -> str:

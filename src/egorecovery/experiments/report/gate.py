@@ -9,10 +9,10 @@ from typing import Any
 from egorecovery.episodes import RATE_HZ
 from egorecovery.evaluation.protocol import REGIMES, Regime
 from egorecovery.evaluation.results import RolloutRecord
-from egorecovery.experiments.report_arms import Arm, task_title
-from egorecovery.experiments.report_figures import OTHER, STYLE
-from egorecovery.experiments.report_numbers import Numbers
-from egorecovery.experiments.report_svg import GRID, INK, Axis, Canvas
+from egorecovery.experiments.report.arms import Arm, task_title
+from egorecovery.experiments.report.figures import OTHER, STYLE
+from egorecovery.experiments.report.numbers import Numbers
+from egorecovery.experiments.report.svg import GRID, INK, Axis, Canvas
 
 Ending = tuple[Regime, bool]  # where rollouts started, and whether they succeeded
 COLOUR: Mapping[Regime, str] = {"recovery": STYLE["egorecovery"][0], "initial": OTHER[0]}

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from egorecovery.evaluation.protocol import REGIMES, Regime
-from egorecovery.experiments.report_arms import task_title
-from egorecovery.experiments.report_cells import Cell
-from egorecovery.experiments.report_numbers import Numbers
-from egorecovery.experiments.report_provenance import SHOWN, hardware, hours
+from egorecovery.experiments.report.arms import task_title
+from egorecovery.experiments.report.cells import Cell
+from egorecovery.experiments.report.numbers import Numbers
+from egorecovery.experiments.report.provenance import SHOWN, hardware, hours
 
 
 def score_table(numbers: Numbers) -> str:

@@ -7,7 +7,7 @@ from functools import cache
 from egorecovery.evaluation.protocol import REGIMES, Regime
 from egorecovery.evaluation.statistics import Rate
 from egorecovery.experiments import paper
-from egorecovery.experiments.report_arms import TASKS, Arm, Sources
+from egorecovery.experiments.report.arms import TASKS, Arm, Sources
 
 ROLLOUTS = 20  # per task and regime
 MAIN = Sources(robot_success=50, robot_recovery=50, human_recovery=300)

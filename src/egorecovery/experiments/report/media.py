@@ -5,8 +5,8 @@ import re
 from html import escape
 from pathlib import Path
 
-from egorecovery.experiments.report_arms import task_title
-from egorecovery.experiments.report_cells import Cell, Suite
+from egorecovery.experiments.report.arms import task_title
+from egorecovery.experiments.report.cells import Cell, Suite
 
 EMBEDDED_FILM = 3_000_000  # bytes; larger ones are linked
 EMBEDDED_FILMS = 40_000_000  # all together

@@ -22,9 +22,9 @@ from egorecovery.evaluation.statistics import (
     rates,
     training_spread,
 )
-from egorecovery.experiments.report_arms import TASKS, Arm, Sources, task_order, task_title
-from egorecovery.experiments.report_cells import Suite
-from egorecovery.experiments.report_paper import ROLLOUTS, Published, published
+from egorecovery.experiments.report.arms import TASKS, Arm, Sources, task_order, task_title
+from egorecovery.experiments.report.cells import Suite
+from egorecovery.experiments.report.paper import ROLLOUTS, Published, published
 from egorecovery.randomness import generator_for
 
 BUDGET_SUITES = ("scaling", "cost_matched", "low_robot_grounding")  # where the amount of data tells rows apart

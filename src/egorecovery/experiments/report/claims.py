@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from egorecovery.evaluation.protocol import REGIMES, Regime
-from egorecovery.experiments.report_arms import Arm, Sources
-from egorecovery.experiments.report_paper import MAIN
+from egorecovery.experiments.report.arms import Arm, Sources
+from egorecovery.experiments.report.paper import MAIN
 from egorecovery.experiments.suites import COLLECTED
 
 

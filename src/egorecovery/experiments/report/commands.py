@@ -6,7 +6,7 @@ from typing import Any
 
 from egorecovery.errors import RecipeError
 from egorecovery.experiments.cell import Cell as RunCell
-from egorecovery.experiments.report_cells import Cell, Suite
+from egorecovery.experiments.report.cells import Cell, Suite
 from egorecovery.experiments.suites import SUITES
 from egorecovery.policy.config_json import flat, to_json
 from egorecovery.training import RECIPES, Budget

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from egorecovery.experiments.folder import DIAGNOSIS, ExperimentFolder
-from egorecovery.experiments.report_arms import task_order, task_title
-from egorecovery.experiments.report_cells import ReportError
-from egorecovery.experiments.report_diagnostic_rows import DiagnosticRow, rows
+from egorecovery.experiments.report.arms import task_order, task_title
+from egorecovery.experiments.report.cells import ReportError
+from egorecovery.experiments.report.diagnostic_rows import DiagnosticRow, rows
 
 SCHEMA = 1
 CAPTIONS = {

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from egorecovery.experiments.report_cells import Cell, Suite
-from egorecovery.experiments.report_commands import commands
+from egorecovery.experiments.report.cells import Cell, Suite
+from egorecovery.experiments.report.commands import commands
 
 SHOWN = 12  # digits of a hash
 

@@ -11,7 +11,7 @@ from egorecovery.episodes.sealed import read_sealed
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.evaluation.protocol import Regime
 from egorecovery.evaluation.results import ResultFile, RolloutRecord
-from egorecovery.experiments.report_arms import Arm, Sources, arm_order, task_order
+from egorecovery.experiments.report.arms import Arm, Sources, arm_order, task_order
 
 SCHEMA = 1
 FILMS = (".mp4", ".gif")

@@ -7,10 +7,10 @@ from html import escape
 
 from egorecovery.evaluation.protocol import Regime
 from egorecovery.evaluation.statistics import Interval, Rate
-from egorecovery.experiments.report_arms import Arm, Sources, task_title
-from egorecovery.experiments.report_cells import Suite
-from egorecovery.experiments.report_numbers import Numbers
-from egorecovery.experiments.report_svg import GRID, INK, RULE, SOFT, Axis, Canvas, Points, log_ticks, thinned, ticks
+from egorecovery.experiments.report.arms import Arm, Sources, task_title
+from egorecovery.experiments.report.cells import Suite
+from egorecovery.experiments.report.numbers import Numbers
+from egorecovery.experiments.report.svg import GRID, INK, RULE, SOFT, Axis, Canvas, Points, log_ticks, thinned, ticks
 from egorecovery.training.logs import read_log
 
 # Okabe and Ito's palette, as in the diagnostics' figures; shapes tell methods apart without colour.

@@ -5,9 +5,9 @@ from html import escape
 
 from egorecovery.evaluation.protocol import Regime
 from egorecovery.evaluation.statistics import Rate
-from egorecovery.experiments.report_arms import NOTATION, Arm, task_title
-from egorecovery.experiments.report_figures import heat
-from egorecovery.experiments.report_numbers import Numbers, Row
+from egorecovery.experiments.report.arms import NOTATION, Arm, task_title
+from egorecovery.experiments.report.figures import heat
+from egorecovery.experiments.report.numbers import Numbers, Row
 
 TITLE = {"initial": "Initial SR", "recovery": "Recovery SR"}
 WORDS = {"initial": "from nominal starts", "recovery": "from failures"}

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from egorecovery.evaluation.protocol import Regime
 from egorecovery.evaluation.statistics import Rate
-from egorecovery.experiments import report_gate
-from egorecovery.experiments.report_arms import task_title
-from egorecovery.experiments.report_commands import commands
-from egorecovery.experiments.report_diagnostics import diagnoses
-from egorecovery.experiments.report_diagnostics import markdown as diagnostics
-from egorecovery.experiments.report_findings import Finding, points
-from egorecovery.experiments.report_numbers import Duel, Numbers, Row
-from egorecovery.experiments.report_provenance import facts
-from egorecovery.experiments.report_sections import TITLES
-from egorecovery.experiments.report_tables import BOTH, TITLE, columns_of, paper_rate
+from egorecovery.experiments.report import gate
+from egorecovery.experiments.report.arms import task_title
+from egorecovery.experiments.report.commands import commands
+from egorecovery.experiments.report.diagnostics import diagnoses
+from egorecovery.experiments.report.diagnostics import markdown as diagnostics
+from egorecovery.experiments.report.findings import Finding, points
+from egorecovery.experiments.report.numbers import Duel, Numbers, Row
+from egorecovery.experiments.report.provenance import facts
+from egorecovery.experiments.report.sections import TITLES
+from egorecovery.experiments.report.tables import BOTH, TITLE, columns_of, paper_rate
 
 
 def markdown(numbers: Numbers, found: Sequence[Finding]) -> str:
@@ -34,8 +34,8 @@ def markdown(numbers: Numbers, found: Sequence[Finding]) -> str:
         parts += [_table(numbers, regime) for regime in BOTH]
     if numbers.like == "main" and numbers.decisive:
         parts += ["## Paired comparisons", _duels(numbers.decisive)]
-    if gate := report_gate.markdown(report_gate.gates(numbers)):
-        parts.append(gate)
+    if on_gates := gate.markdown(gate.gates(numbers)):
+        parts.append(on_gates)
     if told_why := diagnostics(diagnoses(suite.root)):
         parts.append(told_why)
     parts += ["## To repeat it", "```\n" + "\n".join(commands(suite)) + "\n```"]

@@ -6,14 +6,13 @@ from html import escape
 from typing import Any
 
 from egorecovery.evaluation.statistics import Interval
-from egorecovery.experiments import report_gate
-from egorecovery.experiments import report_tables as tables
-from egorecovery.experiments.report_arms import task_title
-from egorecovery.experiments.report_cells import Suite
-from egorecovery.experiments.report_commands import commands
-from egorecovery.experiments.report_comparisons import duel_table, seed_table, variant_table
-from egorecovery.experiments.report_diagnostics import diagnoses, section
-from egorecovery.experiments.report_figures import (
+from egorecovery.experiments.report import gate, tables
+from egorecovery.experiments.report.arms import task_title
+from egorecovery.experiments.report.cells import Suite
+from egorecovery.experiments.report.commands import commands
+from egorecovery.experiments.report.comparisons import duel_table, seed_table, variant_table
+from egorecovery.experiments.report.diagnostics import diagnoses, section
+from egorecovery.experiments.report.figures import (
     VERDICT,
     curve_chart,
     curves,
@@ -23,12 +22,12 @@ from egorecovery.experiments.report_figures import (
     span_of,
     training_curves,
 )
-from egorecovery.experiments.report_findings import CEILING, Finding, elsewhere
-from egorecovery.experiments.report_media import films
-from egorecovery.experiments.report_numbers import BUDGET_SUITES, Numbers
-from egorecovery.experiments.report_paper import ROLLOUTS
-from egorecovery.experiments.report_provenance import data_hashes, distinct, recipe_name
-from egorecovery.experiments.report_run_tables import cell_table, score_table
+from egorecovery.experiments.report.findings import CEILING, Finding, elsewhere
+from egorecovery.experiments.report.media import films
+from egorecovery.experiments.report.numbers import BUDGET_SUITES, Numbers
+from egorecovery.experiments.report.paper import ROLLOUTS
+from egorecovery.experiments.report.provenance import data_hashes, distinct, recipe_name
+from egorecovery.experiments.report.run_tables import cell_table, score_table
 
 MANY = 12  # methods; longer tables of details are folded
 TITLES = {
@@ -53,7 +52,7 @@ def sections(numbers: Numbers, found: Sequence[Finding]) -> list[Section]:
         ("results", "Results", _results(numbers) if numbers.suite.cells else ""),
         ("comparisons", "Paired comparisons", _duels(numbers) if several else ""),
         ("modes", "By kind of failure", _modes(numbers)),
-        ("gate", "The gate in rollouts", report_gate.section(report_gate.gates(numbers))),
+        ("gate", "The gate in rollouts", gate.section(gate.gates(numbers))),
         ("seeds", "Several trainings", _seeds(numbers)),
         ("training", "Training", _training(numbers)),
         ("diagnostics", "Diagnostics", section(diagnoses(numbers.suite.root))),

@@ -8,16 +8,16 @@ from typing import Any
 from egorecovery.episodes.durable import write_file
 from egorecovery.evaluation.protocol import REGIMES, Regime
 from egorecovery.evaluation.statistics import Interval, Rate
-from egorecovery.experiments import report_provenance as provenance
-from egorecovery.experiments.report_arms import Arm
-from egorecovery.experiments.report_cells import Cell, read_suite
-from egorecovery.experiments.report_diagnostics import diagnoses
-from egorecovery.experiments.report_findings import Finding, findings
-from egorecovery.experiments.report_gate import gates
-from egorecovery.experiments.report_markdown import markdown
-from egorecovery.experiments.report_numbers import Duel, Numbers, Row
-from egorecovery.experiments.report_page import page
-from egorecovery.experiments.report_tables import columns_of
+from egorecovery.experiments.report import provenance
+from egorecovery.experiments.report.arms import Arm
+from egorecovery.experiments.report.cells import Cell, read_suite
+from egorecovery.experiments.report.diagnostics import diagnoses
+from egorecovery.experiments.report.findings import Finding, findings
+from egorecovery.experiments.report.gate import gates
+from egorecovery.experiments.report.markdown import markdown
+from egorecovery.experiments.report.numbers import Duel, Numbers, Row
+from egorecovery.experiments.report.page import page
+from egorecovery.experiments.report.tables import columns_of
 
 SCHEMA = 1
 

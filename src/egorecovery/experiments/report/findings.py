@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from egorecovery.evaluation.statistics import Interval, Rate
-from egorecovery.experiments.report_arms import Arm, task_title
-from egorecovery.experiments.report_claims import Claim, claims
-from egorecovery.experiments.report_numbers import BUDGET_SUITES, Duel, Numbers
-from egorecovery.experiments.report_paper import SUITES, published
+from egorecovery.experiments.report.arms import Arm, task_title
+from egorecovery.experiments.report.claims import Claim, claims
+from egorecovery.experiments.report.numbers import BUDGET_SUITES, Duel, Numbers
+from egorecovery.experiments.report.paper import SUITES, published
 
 Verdict = Literal["holds", "contradicted", "undecided", "not run"]
 TOLD_BY_BUDGET = (*BUDGET_SUITES, "coverage")  # whose claims are about rows with exactly their data
