@@ -21,7 +21,7 @@ class Simulate:
     plain_room: bool = False
     """Always the same light, colours and cameras."""
     across_family: bool = False
-    """Robot recovery from any failure instead of the lab's few staged ones: to score policies on, not to train."""
+    """Robot recovery from any failure instead of the lab's few staged ones: a yardstick, see docs/workcell.md."""
     stand_in: bool = False
     """Human demonstrations by the robot, filmed as it is and told as hands: to find out what people's data loses."""
     workers: int = 0

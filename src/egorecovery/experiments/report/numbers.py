@@ -147,7 +147,9 @@ class Numbers:
         if not shared:
             return None
         apart = first.training != second.training
-        rng = generator_for(seed=0, purpose="report: comparison", pair=f"{first}|{second}|{regime}|{task}")
+        # By what tables call them, so that published intervals stay as they are when arms come to have more settings.
+        pair = f"{first.full_label}|{second.full_label}|{regime}|{task}"
+        rng = generator_for(seed=0, purpose="report: comparison", pair=pair)
         try:
             found = compare(ours, theirs, rng)
         except NotComparable:
