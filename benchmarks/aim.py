@@ -4,12 +4,13 @@ python benchmarks/aim.py STORE RUN [RUN ...] [--mode fallen] [--arm right]
 
 STORE holds robot recoveries that no RUN was trained on, best from anywhere in the family (`egorecovery simulate
 --source robot_recovery --across-family`). A policy sees the first frame of each; its chunk says where the tool will be
-when the demonstrator closes the hand, or at the chunk's end if that is earlier. Errors are horizontal. Success in closed
-loop is yes or no; here every episode gives a length, so fewer trainings tell methods apart.
+when the demonstrator closes the hand, or at the chunk's end if that is earlier. Errors are horizontal. Success in
+closed loop is yes or no; here every episode gives a length, so fewer trainings tell methods apart.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import tyro
@@ -38,6 +39,10 @@ class Options:
     device: str = "auto"
 
 
+def mode_of(episode: Episode) -> str:
+    return Start.of(cast(dict[str, Any], episode.provenance.details["start"])).mode
+
+
 def closing_step(episode: Episode, arm: Side, horizon: int) -> int:
     """Of the demonstrator, within a chunk from the first frame."""
     opening = episode.action.reshape(len(episode), 2, ARM_JOINTS + 1)[:, arm.effector, ARM_JOINTS]
@@ -58,10 +63,9 @@ def aim_errors_mm(policy: TrainedPolicy, episodes: list[Episode], arm: Side) -> 
 
 def main(options: Options) -> None:
     store = EpisodeStore(options.store)
-    read = (store.read(name) for name in store.ids())
-    episodes = [
-        episode for episode in read if options.mode in (None, Start.of(episode.provenance.details["start"]).mode)
-    ]
+    episodes = [store.read(name) for name in store.ids()]
+    if options.mode:
+        episodes = [episode for episode in episodes if mode_of(episode) == options.mode]
     table = Table(title=f"{len(episodes)} episodes of {options.store}", title_justify="left")
     for column in ("policy", "median, mm", "mean, mm", f"within {NEAR_MM:.0f} mm"):
         table.add_column(column)

@@ -15,6 +15,7 @@ from egorecovery.evaluation.statistics import (
     bootstrap_mean,
     compare,
     mcnemar,
+    newcombe,
     over_seeds,
     over_trainings,
     rates,
@@ -52,6 +53,12 @@ def test_the_papers_64_of_80_has_its_interval():
     interval = Rate(64, 80).wilson
     assert (round(100 * interval.low, 1), round(100 * interval.high, 1)) == (70.0, 87.3)
     assert str(Rate(64, 80)) == "64/80  80.0 [70.0, 87.3]"
+
+
+def test_the_interval_of_a_difference_is_newcombes():
+    """His example of 1998, method 10."""
+    found = newcombe(Rate(56, 70), Rate(48, 80))
+    assert (found.low, found.high) == (pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4))
 
 
 @given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))

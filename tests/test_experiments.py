@@ -139,6 +139,26 @@ def test_recoveries_from_anywhere_have_a_store_of_their_own_and_staged_cells_do_
     assert not rows[0].made(card)
 
 
+def test_stand_ins_are_trained_on_in_peoples_place(tmp_path):
+    row = Row(method="egorecovery", budget=episodes(1, 1, human_recovery=1), humans="stand_ins")
+    outcome = run_tiny(tmp_path, suite=Suite(name="robots", rows=(row,), tasks=("cube_stack",)))
+    [cell] = outcome.done
+    assert cell == "cube_stack-egorecovery-b1.1.0.1-stand_ins-s0"
+    stored = EpisodeStore(tmp_path / "data" / "cube_stack-stand_ins")
+    humans = [name for name in stored.ids() if stored.card(name).source.is_human]
+    assert len(humans) == 2  # one to train on, one held out
+    assert all("-stand_in-" in name for name in humans)
+
+
+def test_cards_from_before_there_were_other_ways_to_collect_are_of_the_usual_rows(whole):
+    card = ExperimentFolder(whole).card(CELLS["full"])
+    assert card
+    for name in ("humans", "robot_failures"):
+        del card[name]
+    assert any(row.made(card) for row in SUITE.rows)
+    assert not any(replace(row, humans="stand_ins").made(card) for row in SUITE.rows)
+
+
 def test_cells_make_only_the_data_they_need_and_get_the_same_result(tmp_path, whole):
     run_tiny(tmp_path / "out", only=["*robot_success*"])
     assert results(tmp_path / "out", CELLS["plain"]) == results(whole, CELLS["plain"])

@@ -1,5 +1,6 @@
 """What the counts say: rates with Wilson intervals, comparisons on the same starts, several seeds."""
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -58,6 +59,14 @@ def wilson(successes: int, rollouts: int) -> Interval:
 
     found = binomtest(successes, rollouts).proportion_ci(confidence_level=CONFIDENCE, method="wilson")
     return Interval(float(found.low), float(found.high))
+
+
+def newcombe(first: Rate, second: Rate) -> Interval:
+    """Of the difference of two independent rates, 95%, from their Wilson intervals."""
+    difference = first.value - second.value
+    down = math.hypot(first.value - first.wilson.low, second.wilson.high - second.value)
+    up = math.hypot(first.wilson.high - first.value, second.value - second.wilson.low)
+    return Interval(difference - down, difference + up)
 
 
 def rate(records: Sequence[RolloutRecord]) -> Rate:

@@ -16,7 +16,7 @@ from egorecovery.workcell.collection import Order
 RecipeOf = Callable[[str], Recipe]  # a task's recipe, such as `RECIPES["bench"]`
 ProtocolOf = Callable[[str], EvaluationProtocol]  # a task's protocol, such as `bench_protocol`
 RobotFailures = Literal["staged", "anywhere"]  # where robot recoveries begin: at a lab's few failures, or at any
-People = Literal["people", "stand_ins"]  # who gives human demonstrations: people, or the robot in their place
+Humans = Literal["people", "stand_ins"]  # who gives human demonstrations: people, or the robot in their place
 SHORT = 16  # hex digits of a hash in a folder's name
 # Settings that are younger than published results, by part of a card, and what was done before there were any. At that
 # value they are left out of hashes, so that older results and trainings keep theirs.
@@ -54,7 +54,7 @@ class Cell:
     intervention: Intervention = field(default_factory=Intervention)  # at test time
     variant: str | None = None  # the paper's name for it, where that is not the method's
     robot_failures: RobotFailures = "staged"
-    people: People = "people"
+    humans: Humans = "people"
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -77,7 +77,7 @@ class Cell:
 
     @property
     def _unusual_data(self) -> list[str]:
-        return [self.robot_failures] * (self.robot_failures != "staged") + [self.people] * (self.people != "people")
+        return [self.robot_failures] * (self.robot_failures != "staged") + [self.humans] * (self.humans != "people")
 
     @property
     def name(self) -> str:
@@ -147,7 +147,7 @@ class CellPlan:
             "variant": cell.variant,
             "intervention": asdict(cell.intervention),
             "robot_failures": cell.robot_failures,
-            "people": cell.people,
+            "humans": cell.humans,
             "recipe": to_json(self.recipe),
             "recipe_hash": self.recipe_hash,
             "protocol": asdict(self.protocol),

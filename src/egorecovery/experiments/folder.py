@@ -1,7 +1,7 @@
 """An experiment on disk. Cells are folders of their own: results of several machines merge by copying them together.
 
 OUT/suite.json                      which suite
-OUT/data/STORE/                     episodes: of a task, or of a task with robot recoveries from anywhere
+OUT/data/STORE/                     episodes: of a task, or of a task collected in another way (see `Cell.store`)
 OUT/trainings/TRAINING/             training run, shared by cells that differ only in what is done at test time
 OUT/cells/CELL/cell.json            sealed, written last: the cell is done
                rollouts.jsonl       one sealed line per rollout

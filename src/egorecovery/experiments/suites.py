@@ -6,7 +6,7 @@ from typing import Any
 
 from egorecovery.episodes import PAPER_TASKS
 from egorecovery.errors import RecipeError
-from egorecovery.experiments.cell import Cell, People, RobotFailures, episodes_of
+from egorecovery.experiments.cell import Cell, Humans, RobotFailures, episodes_of
 from egorecovery.policy.decision import Intervention
 from egorecovery.training import Budget
 
@@ -36,7 +36,7 @@ class Row:
     intervention: Intervention = field(default_factory=Intervention)
     variant: str | None = None
     robot_failures: RobotFailures = "staged"
-    people: People = "people"
+    humans: Humans = "people"
 
     @property
     def name(self) -> str:
@@ -50,8 +50,8 @@ class Row:
         """Whether a finished cell belongs to this line, by its card."""
         wanted = (self.method, self.variant, asdict(self.budget), asdict(self.intervention))
         told = tuple(card[name] for name in ("method", "variant", "budget", "intervention"))
-        data = (card.get("robot_failures", "staged"), card.get("people", "people"))
-        return (*wanted, self.robot_failures, self.people) == (*told, *data)
+        data = (card.get("robot_failures", "staged"), card.get("humans", "people"))
+        return (*wanted, self.robot_failures, self.humans) == (*told, *data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class Suite:
                 intervention=row.intervention,
                 variant=row.variant,
                 robot_failures=row.robot_failures,
-                people=row.people,
+                humans=row.humans,
             )
             for seed in seeds
             for task in (self.tasks if tasks is None else tasks)
@@ -195,7 +195,7 @@ def coverage() -> Suite:
 
 
 def stand_ins() -> Suite:
-    """Not the paper's: is human data lost by how people look and move, or by being told in other actions?
+    """Not the paper's: is human data lost by how people look, move and are tracked, or by being told in other actions?
 
     Stand-ins are robots that demonstrate in people's place, from the same family of failures: filmed as they are, told
     as hands.
@@ -203,7 +203,7 @@ def stand_ins() -> Suite:
     compared = _both_methods([(50, 300)])
     return Suite(
         name="stand_ins",
-        rows=(_robot_only(50), *compared, *(replace(row, people="stand_ins") for row in compared)),
+        rows=(_robot_only(50), *compared, *(replace(row, humans="stand_ins") for row in compared)),
     )
 
 

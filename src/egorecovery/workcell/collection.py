@@ -59,6 +59,10 @@ class Order:
         scene_named(self.task)
         if self.stand_in and not self.source.is_human:
             raise RecipeError(f"only people have stand-ins, not {self.source}")
+        if self.stand_in and self.depth:
+            raise RecipeError("stand-ins are filmed as robots are, without depth")
+        if self.across_family and self.source is not Source.ROBOT_RECOVERY:
+            raise RecipeError(f"across_family is for robot_recovery: {self.source} begins where it always does")
         if self.episodes < 1 or self.image_size < 16:
             raise RecipeError(f"an order has at least one episode of at least 16 pixels, got {self}")
 

@@ -1,7 +1,7 @@
 """A robot that stands in for a person: it is filmed and moves as the robot, and is told as hands.
 
-With people, three things change at once: what is seen, how it moves, and the space that actions are told in. With
-stand-ins only the last does, so what people's data gives less than theirs is lost by looks and motion.
+With people, several things change at once: what is seen, how it moves, how well it is tracked, and the space that
+actions are told in. With stand-ins only the last does: what people's data gives less than theirs, the others cost.
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ from egorecovery.capture import HandTracks, RobotLog
 from egorecovery.episodes import Side
 from egorecovery.workcell.arm import ARM_JOINTS, OPENING_M
 from egorecovery.workcell.demonstration import Attempt, RobotDemonstrator
-from egorecovery.workcell.hand import ORDER, WIDEST_M, hand_keypoints_m, wrist_pose
+from egorecovery.workcell.hand import ORDER, hand_keypoints_m, wrist_pose
 from egorecovery.workcell.kinematics import ToolPose, effector_poses
 from egorecovery.workcell.person import Manner
 from egorecovery.workcell.starts import Start
@@ -40,7 +40,7 @@ def as_hands(log: RobotLog) -> HandTracks:
         for tick, opening in enumerate(openings[:, hand]):
             tool = ToolPose(tools_m[tick, hand], Rotation.from_matrix(axes[tick, hand]))
             wrist_m, rotations[tick, hand] = wrist_pose(side, tool, Manner().pitch_rad)
-            points_m = hand_keypoints_m(side, min(float(opening) * OPENING_M, WIDEST_M))
+            points_m = hand_keypoints_m(side, float(opening) * OPENING_M)
             keypoints_m[tick, hand] = wrist_m + points_m @ rotations[tick, hand].T
     return HandTracks(
         timestamps_s=log.timestamps_s,

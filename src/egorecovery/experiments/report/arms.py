@@ -61,27 +61,32 @@ class Arm:
     gate: str = "learned"
     variant: str | None = None
     robot_failures: str = "staged"
-    people: str = "people"
+    humans: str = "people"
 
     @property
     def intervened(self) -> bool:
         return self.zero_intent or self.gate != "learned"
 
     @property
+    def collected(self) -> str:
+        """How its data was, where that is not as usual."""
+        ways = [f"robot failures {self.robot_failures}"] * (self.robot_failures != "staged")
+        return ", ".join(ways + ["robots in people's place"] * (self.humans == "stand_ins"))
+
+    @property
     def plays(self) -> tuple[str, bool, str, str, str]:
         """The part it plays in a comparison, whatever the size of its data."""
-        return (self.method, self.zero_intent, self.gate, self.robot_failures, self.people)
+        return (self.method, self.zero_intent, self.gate, self.robot_failures, self.humans)
 
     @property
     def training(self) -> tuple[str, Sources, str, str]:
         """What was trained; arms that share it differ only in what is done at test time."""
-        return (self.method, self.budget, self.robot_failures, self.people)
+        return (self.method, self.budget, self.robot_failures, self.humans)
 
     @property
     def label(self) -> str:
         name = METHODS.get(self.method, self.method.replace("_", " "))
-        acts = [f"robot failures {self.robot_failures}"] * (self.robot_failures != "staged")
-        acts += ["robots in people's place"] * (self.people == "stand_ins")
+        acts = [self.collected] * bool(self.collected)
         acts += ["intent 0 at test time"] * self.zero_intent
         acts += [f"gate {self.gate}"] * (self.gate != "learned")
         return ", ".join([name, *acts])
@@ -97,7 +102,7 @@ class Arm:
             "intervention": {"zero_intent": self.zero_intent, "gate": self.gate},
             "variant": self.variant,
             "robot_failures": self.robot_failures,
-            "people": self.people,
+            "humans": self.humans,
             "label": self.label,
         }
 
@@ -114,7 +119,7 @@ def arm_order(arm: Arm) -> tuple[Any, ...]:
     place = list(METHODS).index(arm.method) if arm.method in METHODS else len(METHODS)
     return (
         arm.robot_failures != "staged",
-        arm.people != "people",
+        arm.humans != "people",
         place,
         arm.method,
         arm.zero_intent,

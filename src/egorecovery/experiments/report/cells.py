@@ -48,7 +48,7 @@ class Cell:
             gate=str(acts.get("gate", "learned")),
             variant=self.record.get("variant"),
             robot_failures=str(self.record.get("robot_failures", "staged")),
-            people=str(self.record.get("people", "people")),
+            humans=str(self.record.get("humans", "people")),
         )
 
     @property

@@ -201,7 +201,7 @@ def _intent_target() -> Iterable[Claim]:
 
 def _stand_ins() -> Iterable[Claim]:
     for method, how in {"direct_human_recovery_mix": "when mixed in", "egorecovery": "through EgoRecovery"}.items():
-        robots = arm(method, people="stand_ins")
+        robots = arm(method, humans="stand_ins")
         yield Claim(
             id=f"stand_ins_help_{method}",
             suite="stand_ins",
@@ -212,7 +212,7 @@ def _stand_ins() -> Iterable[Claim]:
         yield Claim(
             id=f"stand_ins_more_{method}",
             suite="stand_ins",
-            says=f"They help more than people do {how}: something is lost by how people look and move.",
+            says=f"They help more than people do {how}: something is lost by how people look, move and are tracked.",
             worse=arm(method),
             better=robots,
         )

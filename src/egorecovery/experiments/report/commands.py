@@ -25,7 +25,7 @@ def commands(suite: Suite) -> list[str]:
         tasks = " ".join(task for task in suite.tasks if any(cell.task == task for cell in cells))
         seeds = " ".join(map(str, sorted({cell.seed for cell in cells})))
         for options in dict.fromkeys(settings(cell) for cell in cells):
-            pattern = "*-" + cells[0].id.removeprefix(f"{cells[0].task}-").rpartition("-s")[0] + "-s*"
+            pattern = "*-" + cells[0].id.removeprefix(f"{cells[0].task}-").rpartition("-s")[0] + "-s[0-9]*"
             groups.setdefault((f"--tasks {tasks}", f"--seeds {seeds}", *options), []).append(pattern)
     home = suite.root.name if suite.root.is_absolute() else str(suite.root)
     start = f".venv/bin/egorecovery experiment {suite.name} --out {shlex.quote(home)}"

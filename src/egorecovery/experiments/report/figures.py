@@ -178,15 +178,15 @@ def legend(methods: Sequence[str], paper: bool) -> str:
 
 
 def training_curves(suite: Suite) -> tuple[str, list[str]]:
-    """Small multiples, a row per task; and the methods that are in them."""
+    """Small multiples, a row per task; and the methods that are in them. Dashed where data was collected otherwise."""
     logs = {cell.id: read_log(cell.folder / "log.jsonl") for cell in suite.cells if not cell.arm.intervened}
-    lines: dict[tuple[str, str], list[tuple[str, Points]]] = {}
+    lines: dict[tuple[str, str], list[tuple[Arm, Points]]] = {}
     for cell in suite.cells:
         for kind, name, _, log in CURVES:
             rows = [row for row in logs.get(cell.id, ()) if row.get("kind") == kind]
             points = [(row["step"], row[name]) for row in rows if _drawable(row.get(name), log)]
             if len(points) > 1:
-                lines.setdefault((cell.task, name), []).append((cell.arm.method, thinned(points, POINTS)))
+                lines.setdefault((cell.task, name), []).append((cell.arm, thinned(points, POINTS)))
     charts = []
     for task in suite.tasks:
         row = [
@@ -195,17 +195,17 @@ def training_curves(suite: Suite) -> tuple[str, list[str]]:
             if (task, name) in lines
         ]
         charts += [f'<h4>{escape(task_title(task))}</h4><div class="multiples">{"".join(row)}</div>'] if row else []
-    methods = [
-        arm.method for arm in suite.arms if any(arm.method == name for rows in lines.values() for name, _ in rows)
-    ]
-    return "".join(charts), list(dict.fromkeys(methods))
+    drawn = {arm for rows in lines.values() for arm, _ in rows}
+    ways = dict.fromkeys(arm.collected for arm in suite.arms if arm in drawn and arm.collected)
+    told = f"<p>Dashed: {escape('; '.join(ways))}.</p>" if ways and charts else ""
+    return told + "".join(charts), list(dict.fromkeys(arm.method for arm in suite.arms if arm in drawn))
 
 
 def _drawable(value: object, log: bool) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value) and (value > 0 or not log)
 
 
-def _small(title: str, spoken: str, lines: Sequence[tuple[str, Points]], log: bool) -> str:
+def _small(title: str, spoken: str, lines: Sequence[tuple[Arm, Points]], log: bool) -> str:
     canvas = Canvas(width=286, height=190, label=spoken)
     values = [y for _, points in lines for _, y in points]
     low, high = min(values), max(values)
@@ -225,6 +225,7 @@ def _small(title: str, spoken: str, lines: Sequence[tuple[str, Points]], log: bo
             across(step), 174, f"{step / 1000:g}k" if last >= 2000 and step else f"{step:g}", anchor="middle", size=9.5
         )
     canvas.text(276, 187, "steps", anchor="end", size=9.5)
-    for method, points in lines:
-        canvas.path([(across(x), up(y)) for x, y in points], STYLE.get(method, OTHER)[0], 1.6, opacity=0.9)
+    for arm, points in lines:
+        dash = "4 3" if arm.collected else ""
+        canvas.path([(across(x), up(y)) for x, y in points], STYLE.get(arm.method, OTHER)[0], 1.6, dash, 0.9)
     return canvas.svg()

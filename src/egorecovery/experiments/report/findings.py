@@ -8,14 +8,15 @@ over trainings must exclude zero too. "Nominal data does not recover" is a rate,
 are held against a ceiling.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from egorecovery.evaluation.statistics import Interval, Rate
+from egorecovery.evaluation.statistics import Interval, Rate, newcombe
 from egorecovery.experiments.report.arms import Arm, task_title
 from egorecovery.experiments.report.claims import Claim, claims
 from egorecovery.experiments.report.numbers import BUDGET_SUITES, Duel, Numbers
-from egorecovery.experiments.report.paper import SUITES, published
+from egorecovery.experiments.report.paper import SUITES, Published, published
 
 Verdict = Literal["holds", "contradicted", "undecided", "not run"]
 TOLD_BY_BUDGET = (*BUDGET_SUITES, "coverage")  # whose claims are about rows with exactly their data
@@ -35,6 +36,7 @@ class Finding:
     interval: Interval | None = None  # over starts
     trainings: Interval | None = None  # over trainings
     paper_difference: float | None = None
+    differs_from_paper: bool | None = None  # by more than the errors of both; None: cannot be told
 
     @property
     def sentence(self) -> str:
@@ -55,6 +57,7 @@ class Finding:
             "interval": [self.interval.low, self.interval.high] if self.interval else None,
             "interval_over_trainings": [self.trainings.low, self.trainings.high] if self.trainings else None,
             "paper_difference": self.paper_difference,
+            "differs_from_paper": self.differs_from_paper,
         }
 
 
@@ -99,24 +102,35 @@ def judge(claim: Claim, numbers: Numbers) -> Finding:
         return Finding(claim=claim, verdict="not run", words=words, paper_difference=paper_difference)
     found = duel.found
     reached = verdict(found.interval, found.p_value, duel.trainings)
+    same_tasks = [_paper_over(claim, side, duel.tasks) for side in (claim.worse, claim.better)]
+    differs = differs_from_paper(duel, *same_tasks)
+    farther = " The two differences are farther apart than the errors of both allow." if differs else ""
     return Finding(
         claim=claim,
         verdict=reached,
-        words=f"{_told(duel, numbers)}{told}{_beyond(paper_difference, duel)}",
+        words=f"{_told(duel, numbers)}{told}{farther}",
         rollouts=found.first.rollouts + found.second.rollouts,
         difference=found.difference,
         interval=found.interval,
         trainings=duel.trainings,
         paper_difference=paper_difference,
+        differs_from_paper=differs,
     )
 
 
-def _beyond(paper_difference: float | None, duel: Duel) -> str:
-    """Says so where the paper's difference is not among those that are likely here."""
-    spans = [duel.found.interval, duel.trainings or duel.found.interval]
-    if paper_difference is None or any(span.low <= paper_difference <= span.high for span in spans):
-        return ""
-    return f" The paper's difference of {100 * paper_difference:+.1f} points lies outside."
+def differs_from_paper(duel: Duel, worse: Rate | None, better: Rate | None) -> bool | None:
+    """Whether our difference and the paper's are farther apart than the errors of both allow; None where it has none.
+
+    Its error is that of two independent rates (Newcombe), ours the wider of our intervals.
+    """
+    if worse is None or better is None:
+        return None
+    theirs, span = better.value - worse.value, newcombe(better, worse)
+    gap = theirs - duel.found.difference
+    ours = [one.high if gap > 0 else one.low for one in (duel.found.interval, duel.trainings) if one]
+    error_here = max(abs(bound - duel.found.difference) for bound in ours)
+    error_there = abs((span.low if gap > 0 else span.high) - theirs)
+    return abs(gap) > math.hypot(error_here, error_there)
 
 
 def _judge_ceiling(claim: Claim, numbers: Numbers) -> Finding:
@@ -160,12 +174,20 @@ def _ours(asked: Arm, numbers: Numbers, suite: str) -> Arm | None:
 
 def _paper_rate(claim: Claim, asked: Arm, tasks: tuple[str, ...]) -> Rate | None:
     """Over the tasks that were run here, if the paper tells them apart; else over all of its own."""
+    row = _published(claim, asked)
+    return row and (row.over(claim.regime, tasks) or row.rate(claim.regime))
+
+
+def _paper_over(claim: Claim, asked: Arm, tasks: tuple[str, ...]) -> Rate | None:
+    """Over exactly these tasks."""
+    row = _published(claim, asked)
+    return row and row.over(claim.regime, tasks)
+
+
+def _published(claim: Claim, asked: Arm) -> Published | None:
     found = [row for row in published(claim.suite) if row.arm.plays == asked.plays]
     exact = [row for row in found if row.arm.budget == asked.budget]
-    if not found:
-        return None
-    row = (exact or found)[0]
-    return row.over(claim.regime, tasks) or row.rate(claim.regime)
+    return next(iter(exact or found), None)
 
 
 def _told(duel: Duel, numbers: Numbers) -> str:

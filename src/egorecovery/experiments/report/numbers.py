@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from egorecovery.evaluation.protocol import REGIMES, Regime
 from egorecovery.evaluation.results import RolloutRecord
@@ -117,8 +116,8 @@ class Numbers:
     def seeds_of(self, arm: Arm) -> list[int]:
         return sorted({cell.seed for cell in self.suite.of(arm)})
 
-    def find(self, method: str, **acts: Any) -> Arm | None:
-        return self.playing(Arm(method=method, budget=Sources(), **acts))
+    def find(self, method: str, *, robot_failures: str = "staged", humans: str = "people") -> Arm | None:
+        return self.playing(Arm(method=method, budget=Sources(), robot_failures=robot_failures, humans=humans))
 
     def playing(self, asked: Arm) -> Arm | None:
         """The arm that plays its part, at the paper's main budget if there are several."""

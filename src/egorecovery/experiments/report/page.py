@@ -47,7 +47,7 @@ def _tiles(numbers: Numbers, found: Sequence[Finding]) -> str:
     """The numbers that decide, large, over the tasks that all of them have."""
     methods = ("robot_success", "robot_recovery", "direct_human_recovery_mix", "egorecovery")
     chosen = [*map(numbers.find, methods), numbers.find("robot_recovery", robot_failures="anywhere")]
-    chosen += [numbers.find(method, people="stand_ins") for method in methods]
+    chosen += [numbers.find(method, humans="stand_ins") for method in methods[2:]]  # those with human recoveries
     arms = [] if numbers.like in BUDGET_SUITES else [arm for arm in chosen if arm]
     tasks = [task for task in numbers.tasks if all(task in numbers.tasks_of(arm) for arm in arms)]
     where = "" if tasks == list(numbers.tasks) else f" on {', '.join(map(task_title, tasks))}"
