@@ -1,8 +1,9 @@
 """A training run from a store to a checkpoint: start or resume, step, log, score, save, stop cleanly."""
 
+import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,19 @@ def train(
         if probe:
             everything = in_order(select(probe, replace(recipe, held_out=EVERYTHING), checked=False).held_out)
             scored |= _to_score("probe/", probe, everything, statistics, frames, recipe, runtime)
-    job = _Run(recipe, run, runtime, schedule, frames, statistics, data, weights, step, scored, watch)
+    job = _Run(
+        recipe=recipe,
+        run=run,
+        runtime=runtime,
+        schedule=schedule,
+        frames=frames,
+        statistics=statistics,
+        data=data,
+        weights=weights,
+        step=step,
+        scored=scored,
+        watch=watch,
+    )
     try:
         with turn(turn_file) as waited_s:
             return replace(job.go(found), waited_s=waited_s)
@@ -125,28 +138,23 @@ def train(
         pictures.close()
 
 
+@dataclass(kw_only=True, eq=False)
 class _Run:
     """The loop itself, with what every part of it needs at hand."""
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        run: Path,
-        runtime: Runtime,
-        schedule: Schedule,
-        frames: FrameTable,
-        statistics: Statistics,
-        data: str,
-        weights: Weights,
-        step: TrainingStep,
-        scored: dict[str, tuple[HeldOut, list[int]]],
-        watch: Callable[[Progress], None],
-    ) -> None:
-        self.recipe, self.run, self.runtime, self.schedule = recipe, run, runtime, schedule
-        self.frames, self.statistics, self.data = frames, statistics, data
-        self.weights, self.step, self.scored, self.watch = weights, step, scored, watch
-        self.scores = Scores(values={}, robot_gates=[])
-        self.log: RunLog | None = None
+    recipe: Recipe
+    run: Path
+    runtime: Runtime
+    schedule: Schedule
+    frames: FrameTable
+    statistics: Statistics
+    data: str  # hash of what is trained on
+    weights: Weights
+    step: TrainingStep
+    scored: dict[str, tuple[HeldOut, list[int]]]
+    watch: Callable[[Progress], None]
+    scores: Scores = field(default_factory=lambda: Scores(values={}, robot_gates=[]))
+    log: RunLog | None = None
 
     def go(self, found: Checkpoint | None) -> Outcome:
         done = found.step if found else 0
@@ -176,7 +184,11 @@ class _Run:
             if logging:
                 values = self.step.means()
                 rate = (done - since) * self.recipe.batch.size / (time.monotonic() - since_s)
-                self._log(done, "train", {**values, "learning_rate": self.plan_rate(index), "samples_per_s": rate})
+                self._log(
+                    done,
+                    "train",
+                    {**values, "learning_rate": learning_rate(self.recipe.optimisation, index), "samples_per_s": rate},
+                )
                 self.watch(Progress(step=done, steps=steps, samples_per_s=rate, values=values))
                 since, since_s = done, time.monotonic()
             if done % self.schedule.score == 0 or done == steps:
@@ -192,9 +204,6 @@ class _Run:
 
     def plan(self, index: int) -> StepPlan:
         return plan_step(self.recipe, self.frames.robot_frames, self.frames.human_frames, index)
-
-    def plan_rate(self, index: int) -> float:
-        return learning_rate(self.recipe.optimisation, index)
 
     def _any_asked(self, asked_to_stop: list[int]) -> bool:
         """Whether any process was told to stop: all of them must stop at the same step."""
@@ -326,6 +335,4 @@ def _to_score(
 
 
 def _json(record: Any) -> bytes:
-    import json
-
     return (json.dumps(record, indent=1) + "\n").encode()
