@@ -7,6 +7,7 @@ from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.plan import Training
 from egorecovery.experiments.resources import Resources
 from egorecovery.experiments.timing import Timing
+from egorecovery.training import Recipe
 
 
 class OutOfTime(Exception):
@@ -27,14 +28,28 @@ class Forecast:
         if not self.has_time():
             raise OutOfTime
 
-    def until_done_s(self, training: Training, before: Sequence[CellPlan], data_s: float) -> float | None:
-        """Data is made here, then trainings apart go on while the cells before them are evaluated."""
+    def until_done_s(
+        self,
+        training: Training,
+        running: Sequence[tuple[Recipe, int]],
+        before: Sequence[CellPlan],
+        data_s: float,
+    ) -> float | None:
+        """Data is made here, then trainings apart go on while the cells before them are evaluated.
+
+        `running` are trainings under way with their steps so far; where they take turns, this one comes after them.
+        """
         training_s = self._timing.training_s(training.recipe)
         before_s, own_s = (self._timing.evaluations_s(cells) for cells in (before, training.cells))
         if training_s is None or before_s is None or own_s is None:
             return None
+        if self._resources.side_by_side == 1:
+            training_s += sum(self._left_s(recipe, step) for recipe, step in running)
         both_s = max(training_s, before_s) if self._resources.training_apart else training_s + before_s
         return data_s + both_s + own_s
+
+    def _left_s(self, recipe: Recipe, step: int) -> float:
+        return (self._timing.training_s(recipe) or 0.0) * (1 - step / recipe.optimisation.steps)
 
     def left_s(self, trainings: Sequence[Training], cells: Sequence[CellPlan], here_s: float | None) -> float | None:
         """Until these trainings and evaluations are done, and what is under way here; data not counted."""

@@ -107,8 +107,10 @@ class Scheduler:
     def _next(self, waiting: Iterable[Training]) -> Training | None:
         """The first training that there is time for."""
         before = (*self.here, *self.trained, *(cell for other, _ in self.running for cell in other.cells))
+        running = [(other.recipe, process.step()) for other, process in self.running]
         for training in waiting:
-            if self.forecast.has_time(self.forecast.until_done_s(training, before, self._data_s(training.store))):
+            needed_s = self.forecast.until_done_s(training, running, before, self._data_s(training.store))
+            if self.forecast.has_time(needed_s):
                 return training
         return None
 
@@ -202,7 +204,6 @@ class Scheduler:
                 out_of_time = True
                 signal.raise_signal(signal.SIGTERM)  # the loop takes note, saves and stops
 
-        started_s = time.monotonic()
         try:
             with self._doing(training.cells):
                 run_training(job, watch)
@@ -214,8 +215,7 @@ class Scheduler:
         except Exception as error:
             self._failed(training.cells, "training", error)
             return
-        self.timing.trained(samples(training.recipe), time.monotonic() - started_s)
-        self.trained += training.cells
+        self._trained(training)
 
     def _ended(self, training: Training, process: TrainingProcess) -> None:
         if process.stopped:
@@ -226,7 +226,12 @@ class Scheduler:
         except EgoRecoveryError as error:
             self._failed(training.cells, "training", error)
             return
-        self.timing.trained(samples(training.recipe), time.monotonic() - process.started_s)
+        self._trained(training)
+
+    def _trained(self, training: Training) -> None:
+        card = finished(self.folder.training(training.id))
+        assert card is not None
+        self.timing.trained(samples(training.recipe), card["seconds"])  # without its wait for a turn
         self.trained += training.cells
 
     def _watch_trainings(self) -> None:
@@ -283,7 +288,7 @@ class Scheduler:
 
         work = evaluate_cell(plan, self.folder, self.resources, self.pool, progress)
         if work.made:
-            self.timing.evaluated(work.made, work.seconds)
+            self.timing.evaluated(plan.cell.task, work.made, work.seconds)
         return work.seconds * work.rollouts / max(work.made, 1)
 
     def _failed(self, plans: Sequence[CellPlan], stage: Stage, error: Exception) -> None:

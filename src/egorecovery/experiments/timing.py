@@ -1,44 +1,58 @@
 """How long cells will take, from how long others took."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from egorecovery.experiments.cell import CellPlan
 from egorecovery.training import Recipe
 
 
+@dataclass
+class _Pace:
+    """Seconds for so many; nobody knows before there was one."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+    def add(self, count: int, seconds: float) -> None:
+        self.count += count
+        self.seconds += seconds
+
+    def of(self, count: int) -> float | None:
+        return self.seconds * count / self.count if self.count else None
+
+
 class Timing:
-    """Data takes time by the episode, trainings by the sample, evaluations by the rollout, as they did on average."""
+    """Data takes time by the episode, trainings by the sample, evaluations by the task's rollout, as on average."""
 
     def __init__(self, cards: Iterable[Mapping[str, Any]] = ()) -> None:
-        self._episodes, self._data_s = 0, 0.0
-        self._samples, self._training_s = 0, 0.0
-        self._rollouts, self._evaluation_s = 0, 0.0
+        self._data, self._training, self._rollouts = _Pace(), _Pace(), _Pace()
+        self._of_task: dict[str, _Pace] = {}
         for card in cards:
             batch = card["recipe"]["batch"]
             self.trained(card["training"]["steps"] * (batch["robot"] + batch["human"]), card["training"]["seconds"])
-            self.evaluated(2 * card["protocol"]["rollouts"], card["evaluation"]["seconds"])
+            self.evaluated(card["task"], 2 * card["protocol"]["rollouts"], card["evaluation"]["seconds"])
 
     def provided(self, episodes: int, seconds: float) -> None:
-        self._episodes += episodes
-        self._data_s += seconds
+        self._data.add(episodes, seconds)
 
     def trained(self, samples: int, seconds: float) -> None:
-        self._samples += samples
-        self._training_s += seconds
+        self._training.add(samples, seconds)
 
-    def evaluated(self, rollouts: int, seconds: float) -> None:
-        self._rollouts += rollouts
-        self._evaluation_s += seconds
+    def evaluated(self, task: str, rollouts: int, seconds: float) -> None:
+        self._rollouts.add(rollouts, seconds)
+        self._of_task.setdefault(task, _Pace()).add(rollouts, seconds)
 
     def data_s(self, episodes: int) -> float | None:
-        return self._data_s * episodes / self._episodes if self._episodes else None
+        return self._data.of(episodes)
 
     def training_s(self, recipe: Recipe) -> float | None:
-        return self._training_s * samples(recipe) / self._samples if self._samples else None
+        return self._training.of(samples(recipe))
 
     def evaluation_s(self, plan: CellPlan) -> float | None:
-        return self._evaluation_s * 2 * plan.protocol.rollouts / self._rollouts if self._rollouts else None
+        """As rollouts of the task took; of a task that had none yet, as those of others did."""
+        return self._of_task.get(plan.cell.task, self._rollouts).of(2 * plan.protocol.rollouts)
 
     def evaluations_s(self, plans: Iterable[CellPlan]) -> float | None:
         each = [self.evaluation_s(plan) for plan in plans]

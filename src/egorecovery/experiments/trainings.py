@@ -142,7 +142,6 @@ class TrainingProcess:
 
     def __init__(self, job: TrainingJob, threads: int | None = None) -> None:
         self.job = job
-        self.started_s = time.monotonic()
         job.write()
         self._output = job.run / "output.txt"
         environment = dict(os.environ)
