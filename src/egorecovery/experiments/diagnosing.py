@@ -9,7 +9,7 @@ from egorecovery.errors import EgoRecoveryError
 from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.folder import DIAGNOSTICS, ExperimentFolder
 from egorecovery.experiments.report.diagnostics import diagnosis_in
-from egorecovery.experiments.trainings import finished
+from egorecovery.experiments.trainings import training_card
 
 METHOD, WITHOUT_HUMAN = "egorecovery", "robot_recovery"
 SEED = 0
@@ -76,6 +76,6 @@ def _run(task: str, method: str, cells: Sequence[CellPlan], folder: ExperimentFo
         cell = plan.cell
         plain = cell.intervention == type(cell.intervention)() and cell.store == task
         run = folder.training(plan.training_id)
-        if (cell.task, cell.method, cell.seed, plain) == (task, method, SEED, True) and finished(run):
+        if (cell.task, cell.method, cell.seed, plain) == (task, method, SEED, True) and training_card(run):
             return run
     return None

@@ -150,13 +150,21 @@ class ExperimentFolder:
             results = self.rollouts(plan.id)
         return results
 
-    def finish(self, plan: CellPlan, training_log: Path, result: dict[str, Any]) -> None:
-        """The log, then the card, which makes the cell done."""
-        folder = self.cell(plan.id)
+    def finish(self, plan: CellPlan, training: dict[str, Any], evaluation_s: float) -> None:
+        """The training's log, then the card, which makes the cell done. `training` is what it says of itself."""
+        folder, log = self.cell(plan.id), self.training(plan.training_id) / "log.jsonl"
         folder.mkdir(parents=True, exist_ok=True)
-        if training_log.exists():
-            write_file(folder / "log.jsonl", training_log.read_bytes())
-        write_file(folder / "cell.json", seal({**plan.card(), **result, "finished_at": now()}))
+        if log.exists():
+            write_file(folder / "log.jsonl", log.read_bytes())
+        result = {
+            "data_hash": training["data_hash"],
+            "training": {name: training[name] for name in ("seconds", "steps", "samples_per_s", "scores")},
+            "evaluation": {"seconds": round(evaluation_s, 1)},
+            "hardware": training["hardware"],
+            "revision": training["revision"],
+            "finished_at": now(),
+        }
+        write_file(folder / "cell.json", seal({**plan.card(), **result}))
         (folder / "error.json").unlink(missing_ok=True)
 
     def failed(self, plan: CellPlan, stage: str, error: str, traceback: str = "") -> None:

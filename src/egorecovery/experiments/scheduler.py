@@ -23,7 +23,7 @@ from egorecovery.experiments.forecast import Forecast, OutOfTime
 from egorecovery.experiments.plan import SuitePlan, Training, orders_of, trainings
 from egorecovery.experiments.resources import Resources
 from egorecovery.experiments.timing import Timing, samples
-from egorecovery.experiments.trainings import TrainingJob, TrainingProcess, finished, run_training
+from egorecovery.experiments.trainings import TrainingJob, TrainingProcess, run_training, training_card
 
 LOOK_S = 0.5  # between looks at trainings, when there is nothing else to do
 
@@ -54,20 +54,18 @@ class Scheduler:
                 todo.append(cell)
         needed = {store: orders_of(cell for cell in todo if cell.cell.store == store) for store in plan.orders}
         self.orders = plan.orders if whole_data else needed
-        self.waiting: list[Training] = trainings(todo)
+        planned = trainings(todo)
+        finished = [training for training in planned if training_card(folder.training(training.id))]
+        self.waiting = [training for training in planned if training not in finished]
         self.running: list[tuple[Training, TrainingProcess]] = []
         self.told: dict[str, int] = {}  # the steps of running trainings that watchers know of
-        self.trained: list[CellPlan] = []
+        self.trained = [cell for training in finished for cell in training.cells]
         self.here: list[CellPlan] = []  # under way in this process
         self.here_left_s: float | None = 0.0
         self.with_data: set[str] = set()  # stores that are complete
         self.pool: RolloutPool | None = None
 
     def go(self) -> SuiteOutcome:
-        for training in list(self.waiting):
-            if finished(self.folder.training(training.id)):
-                self.waiting.remove(training)
-                self.trained += training.cells
         with ExitStack() as stack:
             stack.callback(self._stop_trainings)
             with suppress(OutOfTime):  # what is left is told below
@@ -229,10 +227,15 @@ class Scheduler:
         self._trained(training)
 
     def _trained(self, training: Training) -> None:
-        card = finished(self.folder.training(training.id))
-        assert card is not None
-        self.timing.trained(samples(training.recipe), card["seconds"])  # without its wait for a turn
+        seconds = self._card(training.id)["seconds"]  # without its wait for a turn
+        self.timing.trained(samples(training.recipe), seconds)
         self.trained += training.cells
+
+    def _card(self, training_id: str) -> dict[str, Any]:
+        """Of a finished training."""
+        card = training_card(self.folder.training(training_id))
+        assert card is not None
+        return card
 
     def _watch_trainings(self) -> None:
         for training, process in self.running:
@@ -259,21 +262,7 @@ class Scheduler:
                 self.pool.close()  # its workers may be in the middle of rollouts
             self._failed([plan], "evaluation", error)
             return
-        run = self.folder.training(plan.training_id)
-        training = finished(run)
-        assert training is not None
-        summary = {name: training[name] for name in ("seconds", "steps", "samples_per_s", "scores")}
-        self.folder.finish(
-            plan,
-            run / "log.jsonl",
-            {
-                "data_hash": training["data_hash"],
-                "training": summary,
-                "evaluation": {"seconds": round(seconds, 1)},
-                "hardware": training["hardware"],
-                "revision": training["revision"],
-            },
-        )
+        self.folder.finish(plan, self._card(plan.training_id), seconds)
         self.outcome.done.append(plan.id)
         self._tell("done", plan.id)
 

@@ -69,7 +69,7 @@ class TrainingJob:
         )
 
 
-def finished(run: Path) -> dict[str, Any] | None:
+def training_card(run: Path) -> dict[str, Any] | None:
     """What a finished training says of itself; None of one that is not, or whose checkpoint is gone."""
     path = run / "training.json"
     if not path.exists() or not any((run / "checkpoints").glob("step_*/checkpoint.json")):
