@@ -63,9 +63,9 @@ def wilson(successes: int, rollouts: int) -> Interval:
 
 def newcombe(first: Rate, second: Rate) -> Interval:
     """Of the difference of two independent rates, 95%, from their Wilson intervals."""
-    difference = first.value - second.value
-    down = math.hypot(first.value - first.wilson.low, second.wilson.high - second.value)
-    up = math.hypot(first.wilson.high - first.value, second.value - second.wilson.low)
+    difference, ours, theirs = first.value - second.value, first.wilson, second.wilson
+    down = math.hypot(first.value - ours.low, theirs.high - second.value)
+    up = math.hypot(ours.high - first.value, second.value - theirs.low)
     return Interval(difference - down, difference + up)
 
 

@@ -55,11 +55,11 @@ class Scheduler:
         needed = {store: orders_of(cell for cell in todo if cell.cell.store == store) for store in plan.orders}
         self.orders = plan.orders if whole_data else needed
         planned = trainings(todo)
-        finished = [training for training in planned if training_card(folder.training(training.id))]
-        self.waiting = [training for training in planned if training not in finished]
+        finished = {training.id for training in planned if training_card(folder.training(training.id))}
+        self.waiting = [training for training in planned if training.id not in finished]
         self.running: list[tuple[Training, TrainingProcess]] = []
         self.told: dict[str, int] = {}  # the steps of running trainings that watchers know of
-        self.trained = [cell for training in finished for cell in training.cells]
+        self.trained = [cell for training in planned if training.id in finished for cell in training.cells]
         self.here: list[CellPlan] = []  # under way in this process
         self.here_left_s: float | None = 0.0
         self.with_data: set[str] = set()  # stores that are complete
@@ -104,6 +104,9 @@ class Scheduler:
 
     def _next(self, waiting: Iterable[Training]) -> Training | None:
         """The first training that there is time for."""
+        waiting = list(waiting)
+        if not waiting:  # asked again and again, and steps are read from logs
+            return None
         before = (*self.here, *self.trained, *(cell for other, _ in self.running for cell in other.cells))
         running = [(other.recipe, process.step()) for other, process in self.running]
         for training in waiting:

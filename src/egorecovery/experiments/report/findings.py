@@ -175,7 +175,7 @@ def _ours(asked: Arm, numbers: Numbers, suite: str) -> Arm | None:
 def _paper_rate(claim: Claim, asked: Arm, tasks: tuple[str, ...]) -> Rate | None:
     """Over the tasks that were run here, if the paper tells them apart; else over all of its own."""
     row = _published(claim, asked)
-    return row and (row.over(claim.regime, tasks) or row.rate(claim.regime))
+    return _paper_over(claim, asked, tasks) or (row and row.rate(claim.regime))
 
 
 def _paper_over(claim: Claim, asked: Arm, tasks: tuple[str, ...]) -> Rate | None:
