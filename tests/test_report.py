@@ -438,7 +438,7 @@ def test_interventions_are_rows_of_their_own(tmp_path):
     report, html, _ = report_of(out)
     assert row(report, "egorecovery", gate="0")["paper"]["recovery"]["cup_brush"]["rate"] == 0.5
     assert finding(report, "gate_0_recovery")["verdict"] == "holds"
-    assert finding(report, "gate_1_recovery")["verdict"] == "undecided"
+    assert finding(report, "gate_1_recovery")["verdict"] == "not seen"  # the paper lost 40 points
     assert finding(report, "gate_shuffled_recovery")["verdict"] == "not run"
     assert "Round disk: no method" in report["not_run"]
     assert "Table sweep: no method" not in report["not_run"]  # nor did the paper
@@ -522,8 +522,13 @@ def test_what_coverage_gives_is_told_apart_from_what_human_data_gives(tmp_path):
     assert "Where robot recoveries begin" in page
 
 
-@pytest.mark.parametrize(("rate", "farther"), [(0.45, True), (0.7, False), (0.86, False)])
-def test_a_difference_unlike_the_papers_is_one_that_the_errors_of_both_do_not_allow(tmp_path, rate, farther):
+@pytest.mark.parametrize(
+    ("rate", "farther", "verdict_then"),
+    [(0.3, True, "contradicted"), (0.5, True, "not seen"), (0.7, False, "holds"), (0.86, False, "holds")],
+)
+def test_a_difference_unlike_the_papers_is_one_that_the_errors_of_both_do_not_allow(
+    tmp_path, rate, farther, verdict_then
+):
     out = make_suite(tmp_path)
     for method, recovery in (("robot_recovery", 0.5), ("egorecovery", rate)):
         add_cell(out, method, initial=outcomes(0.8, 200, 1), recovery=outcomes(recovery, 200, 2))
@@ -532,6 +537,7 @@ def test_a_difference_unlike_the_papers_is_one_that_the_errors_of_both_do_not_al
     assert found["paper_difference"] == pytest.approx(0.35)  # 17 of 20 against 10 of 20
     assert found["differs_from_paper"] == farther
     assert ("farther apart than the errors of both allow" in found["words"]) == farther
+    assert found["verdict"] == verdict_then
 
 
 def test_differences_of_other_tasks_than_the_papers_are_not_compared(tmp_path):

@@ -119,7 +119,10 @@ def variant_table(numbers: Numbers) -> str:
     gap = '<th class="gap"></th>'
     groups = gap.join(f'<th class="group" colspan="3">{TITLE[regime]}</th>' for regime in BOTH)
     return heat_frame(
-        cols, f'<tr><th rowspan="2" class="name">Variant</th>{groups}</tr><tr>{head}{gap}{head}</tr>', [body]
+        cols,
+        f'<tr><th rowspan="2" class="name">Variant</th>{groups}</tr><tr>{head}{gap}{head}</tr>',
+        [body],
+        kind="variants",
     )
 
 

@@ -28,7 +28,13 @@ STYLE: Mapping[str, tuple[str, str]] = {
     "always_on_modulation": ("#0072B2", "left"),
 }
 OTHER = ("#595959", "left")
-VERDICT = {"holds": "#00694e", "contradicted": "#a33c00", "undecided": "#5b6874", "not run": "#9aa5af"}
+VERDICT = {
+    "holds": "#00694e",
+    "contradicted": "#a33c00",
+    "not seen": "#7a4b00",
+    "undecided": "#5b6874",
+    "not run": "#9aa5af",
+}
 POINTS = 48  # of a training curve
 
 # What is drawn of a log: kind of row, name, title, whether on a logarithmic scale.

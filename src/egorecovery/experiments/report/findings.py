@@ -2,7 +2,9 @@
 
 A finding that says "this does better than that" holds only if the 95% interval of the paired difference and the
 paired test both exclude zero in its direction, is contradicted if they do in the other, and else is undecided. (The
-test is asked as well because a bootstrap of a handful of starts is sure of itself too easily.) Both are about starts.
+test is asked as well because a bootstrap of a handful of starts is sure of itself too easily.) An undecided one whose
+difference is farther below the paper's than the errors of both allow is not seen: if there is an effect here, it is a
+smaller one. Both are about starts.
 Another training gives other rates on the same starts: where the spread of repeated trainings is known, the interval
 over trainings must exclude zero too. "Nominal data does not recover" is a rate, not a difference: both its intervals
 are held against a ceiling.
@@ -18,7 +20,7 @@ from egorecovery.experiments.report.claims import Claim, claims
 from egorecovery.experiments.report.numbers import BUDGET_SUITES, Duel, Numbers
 from egorecovery.experiments.report.paper import SUITES, Published, published
 
-Verdict = Literal["holds", "contradicted", "undecided", "not run"]
+Verdict = Literal["holds", "contradicted", "not seen", "undecided", "not run"]
 TOLD_BY_BUDGET = (*BUDGET_SUITES, "coverage")  # whose claims are about rows with exactly their data
 CEILING = 0.10  # "does not recover": from less than one failure in ten
 SIGNIFICANCE = 0.05
@@ -42,7 +44,14 @@ class Finding:
     def sentence(self) -> str:
         """With its verdict."""
         decided = {"holds": "Holds", "contradicted": "Contradicted", "not run": "Not run here"}
-        return f"{decided.get(self.verdict, f'Undecided with {self.rollouts} rollouts')}: {self.words}"
+        open_ = {"undecided": "Undecided", "not seen": "Not seen"}
+        begins = decided.get(self.verdict) or f"{open_[self.verdict]} with {self.rollouts} rollouts"
+        return f"{begins}: {self.words}"
+
+    @property
+    def beside_verdict(self) -> str:
+        """Where the verdict is told already: what is open says on how many rollouts it rests."""
+        return self.sentence if self.verdict in ("undecided", "not seen") else self.words
 
     def record(self) -> dict[str, Any]:
         return {
@@ -104,6 +113,8 @@ def judge(claim: Claim, numbers: Numbers) -> Finding:
     reached = verdict(found.interval, found.p_value, duel.trainings)
     same_tasks = [_paper_over(claim, side, duel.tasks) for side in (claim.worse, claim.better)]
     differs = differs_from_paper(duel, *same_tasks)
+    if reached == "undecided" and differs and paper_difference is not None and found.difference < paper_difference:
+        reached = "not seen"
     farther = " The two differences are farther apart than the errors of both allow." if differs else ""
     return Finding(
         claim=claim,

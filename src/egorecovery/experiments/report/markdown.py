@@ -22,10 +22,7 @@ def markdown(numbers: Numbers, found: Sequence[Finding]) -> str:
     parts = [f"# EgoRecovery: {title}", "\n".join(f"- {name}: {words}" for name, words in facts(suite).items())]
     if numbers.not_run:
         parts += ["**Not run**", "\n".join(f"- {words}" for words in numbers.not_run)]
-    told = [
-        f"- **{one.verdict}**: {one.claim.says} {one.sentence if one.verdict == 'undecided' else one.words}"
-        for one in found
-    ]
+    told = [f"- **{one.verdict}**: {one.claim.says} {one.beside_verdict}" for one in found]
     parts += ["## What holds here", "\n".join(told)]
     if suite.cells:
         parts.append(

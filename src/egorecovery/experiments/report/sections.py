@@ -41,7 +41,7 @@ TITLES = {
     "coverage": "Where robot recoveries begin",
     "stand_ins": "Robots in people's place",
 }
-MARKS = {"holds": "✓", "contradicted": "✕", "undecided": "?", "not run": "○"}
+MARKS = {"holds": "✓", "contradicted": "✕", "not seen": "≈", "undecided": "?", "not run": "○"}
 Section = tuple[str, str, str]  # anchor, title, HTML
 
 
@@ -82,9 +82,10 @@ def _findings(numbers: Numbers, found: Sequence[Finding]) -> str:
     others = [f"{escape(claim.says)} <small>({TITLES[claim.suite]})</small>" for claim in elsewhere(numbers)]
     told = note(
         "A finding <b>holds</b> only if the 95% interval of the paired difference, and the paired test, exclude zero "
-        "in the claimed direction; it is <b>contradicted</b> if they do in the other. Claims about one rate are held "
-        f"against a ceiling of {CEILING:.0%}. Drawn: our difference in points with its interval (dot and bar) and the "
-        "paper's (open diamond), positive as claimed. Each finding is judged alone, without correction for "
+        "in the claimed direction; it is <b>contradicted</b> if they do in the other. It is <b>not seen</b> if they do "
+        "neither and the difference is farther below the paper's than the errors of both allow. Claims about one rate "
+        f"are held against a ceiling of {CEILING:.0%}. Drawn: our difference in points with its interval (dot and bar) "
+        "and the paper's (open diamond), positive as claimed. Each finding is judged alone, without correction for "
         "their number. Interval and test are about starts. Another training would have given other rates on the same "
         "starts; where any was repeated, so that their spread is known, the interval with other trainings must exclude "
         "zero as well."
@@ -99,10 +100,9 @@ def _finding(one: Finding, span: Interval) -> str:
     glyph = ""
     if one.interval and one.difference is not None:
         glyph = interval_glyph(one.difference, one.interval, one.paper_difference, span, VERDICT[one.verdict])
-    words = one.sentence if one.verdict == "undecided" else one.words
     return (
         f'<div class="finding"><div>{pill(one.verdict, one.verdict)}</div><div><h3>{escape(one.claim.says)}</h3>'
-        f"<p>{escape(words)}</p></div><div>{glyph}</div></div>"
+        f"<p>{escape(one.beside_verdict)}</p></div><div>{glyph}</div></div>"
     )
 
 

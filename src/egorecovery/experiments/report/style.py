@@ -40,6 +40,7 @@ table.heat { border-collapse: separate; border-spacing: 3px; margin: 18px 0 6px;
   table-layout: fixed; }
 table.heat col { width: 82px; } table.heat col.name { width: 236px; } table.heat col.gap { width: 10px; }
 table.heat col.glyph { width: 222px; }
+table.variants col.name { width: 190px; } table.heat.variants col:not([class]) { width: 104px; }
 table.heat thead th { text-align: center; font-size: 13px; padding: 3px 2px; line-height: 1.25; }
 table.heat thead th.group { border-bottom: 2px solid var(--ink); font-size: 14px; }
 table.heat thead th.name { text-align: left; vertical-align: bottom; }
@@ -79,6 +80,7 @@ ul.absent-here { margin: 0; padding-left: 18px; font-size: 14px; }
 .holds { color: #00694e; border-color: #00694e; background: #e7f5f0; }
 .contradicted { color: #a33c00; border-color: #a33c00; background: #fdeee4; }
 .undecided { color: #4b5762; border-color: #7d8993; background: #f4f6f8; }
+.not-seen { color: #7a4b00; border-color: #b98a3a; background: #fbf5ea; }
 .not-run { color: #75808a; border-color: #c3cad0; border-style: dashed; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); gap: 22px; margin: 16px 0 4px; }
 .charts svg, .multiples svg { width: 100%; height: auto; }
