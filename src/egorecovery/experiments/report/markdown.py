@@ -29,7 +29,7 @@ def markdown(numbers: Numbers, found: Sequence[Finding]) -> str:
             "## Results\n\nPercent, with successes of rollouts and the Wilson 95% interval; the paper's beside it."
         )
         parts += [_table(numbers, regime) for regime in BOTH]
-    if numbers.like == "main" and numbers.decisive:
+    if numbers.decisive:
         parts += ["## Paired comparisons", _duels(numbers.decisive)]
     if on_gates := gate.markdown(gate.gates(numbers)):
         parts.append(on_gates)

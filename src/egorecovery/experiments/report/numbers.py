@@ -27,6 +27,7 @@ from egorecovery.experiments.report.paper import ROLLOUTS, Published, published
 from egorecovery.randomness import generator_for
 
 BUDGET_SUITES = ("scaling", "cost_matched", "low_robot_grounding")  # where the amount of data tells rows apart
+VARIANT_SUITES = ("ablation", "gate_intervention", "intent_target")  # whose rows are the full method with a change
 # The comparisons that decide, the one expected to do better second ...
 DECISIVE = (
     ("direct_human_recovery_mix", "egorecovery"),
@@ -191,16 +192,25 @@ class Numbers:
 
     @cached_property
     def decisive(self) -> list[Duel]:
-        """Pooled and per task, both regimes."""
-        named = [[(self.find(first), self.find(second)) for first, second in pairs] for pairs in (DECISIVE, COARSE)]
-        complete = [[(first, second) for first, second in pairs if first and second] for pairs in named]
+        """Pooled and per task, both regimes. None where the amount of data tells rows apart: curves tell more."""
         wanted = [
             self.duel(first, second, regime, task)
-            for first, second in complete[0] or complete[1]
+            for first, second in self._decisive_pairs
             for regime in reversed(REGIMES)
             for task in (None, *self._told_apart(first, second))
         ]
         return [duel for duel in wanted if duel is not None]
+
+    @property
+    def _decisive_pairs(self) -> list[tuple[Arm, Arm]]:
+        if self.like in BUDGET_SUITES:
+            return []
+        if self.like in VARIANT_SUITES:
+            full = self.find("egorecovery")
+            return [(row.arm, full) for row in self.rows if full and row.run and row.arm != full]
+        named = [[(self.find(first), self.find(second)) for first, second in pairs] for pairs in (DECISIVE, COARSE)]
+        complete = [[(first, second) for first, second in pairs if first and second] for pairs in named]
+        return complete[0] or complete[1]
 
     def _told_apart(self, first: Arm, second: Arm) -> list[str]:
         """The tasks that both have, where they are several."""

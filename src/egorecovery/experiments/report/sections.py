@@ -24,7 +24,7 @@ from egorecovery.experiments.report.figures import (
 )
 from egorecovery.experiments.report.findings import CEILING, Finding, elsewhere
 from egorecovery.experiments.report.media import films
-from egorecovery.experiments.report.numbers import BUDGET_SUITES, Numbers
+from egorecovery.experiments.report.numbers import BUDGET_SUITES, VARIANT_SUITES, Numbers
 from egorecovery.experiments.report.paper import ROLLOUTS
 from egorecovery.experiments.report.provenance import data_hashes, distinct, recipe_name
 from egorecovery.experiments.report.run_tables import cell_table, score_table
@@ -116,7 +116,7 @@ def _results(numbers: Numbers) -> str:
     told += f'<p class="scale">success rate, % {heat_scale()}</p>'
     if numbers.like in BUDGET_SUITES:
         return _curves(numbers) + told + tables.budget_table(numbers)
-    if numbers.like in ("ablation", "gate_intervention", "intent_target"):
+    if numbers.like in VARIANT_SUITES:
         drawn = note(
             "Drawn: the paired difference to the full method on the same starts, in points; open diamond: the paper's."
         )
@@ -148,7 +148,7 @@ def _curves(numbers: Numbers) -> str:
 
 
 def _duels(numbers: Numbers) -> str:
-    if not numbers.decisive or numbers.like != "main":
+    if not numbers.decisive:
         return ""
     told = note(
         "Both methods from the same starts. Points [95%]: bootstrap over starts. p: exact McNemar with one training "
