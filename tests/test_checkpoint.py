@@ -43,6 +43,7 @@ def write(folder, policy, step=20, **changes):
         "data": "abc",
         "revision": "0d46c40",
         "gate_sample": GATES,
+        "computed": {"device": "cpu", "precision": "float32"},
         "weights": policy.state_dict(),
         "training_state": {"clip.seen": torch.tensor(7), "master.weight": torch.ones(3)},
     }
@@ -62,6 +63,7 @@ def test_what_is_saved_is_what_is_read(folder, policy):
     found = open_checkpoint(path)
     assert path.name == "step_00000020"
     assert (found.step, found.data, found.revision, found.gate_sample) == (20, "abc", "0d46c40", GATES)
+    assert found.computed == {"device": "cpu", "precision": "float32"}
     assert found.config == policy.config
     weights = found.weights()
     assert weights.keys() == policy.state_dict().keys()

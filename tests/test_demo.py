@@ -24,6 +24,8 @@ def test_the_demo_collects_trains_evaluates_and_reports(tmp_path, capsys):
     html = (out / "report.html").read_text()
     assert "<html" in html[:500]
     assert html.count("<video") == 4
+    asked = json.loads((out / "report.json").read_text())["commands"][-1]
+    assert all(f"{name} {value}" in asked for name, value in zip((*TINY, *FEW)[::2], (*TINY, *FEW)[1::2], strict=True))
     before = {path: path.read_bytes() for path in [out / "summary.json", *out.glob("cells/*/films/*")]}
     assert main(["demo", "--out", str(out), *TINY, *FEW]) == 0  # done already: nothing is made again
     assert {path: path.read_bytes() for path in before} == before

@@ -202,7 +202,7 @@ def test_without_human_successes_recovery_is_compared_and_success_is_listed(expe
     assert "no labelled human success episode" in reasons(record)["KS distance, success"]
 
 
-def test_simulated_episodes_do_not_carry_the_object_and_the_probe_says_what_is_wanted(experiment):
+def test_people_do_not_record_where_the_object_is_and_the_probe_says_what_is_wanted(experiment):
     store = EpisodeStore(experiment / "data" / TASK)
     with pytest.raises(DiagnosticError, match=r"provenance\.details\.object_m"):
         object_positions_m(store, store.ids())

@@ -649,6 +649,16 @@ def test_commands_cover_uneven_seeds_and_changed_settings(tmp_path):
     ]
 
 
+def test_every_revision_is_named_and_what_was_not_committed_is_told(tmp_path):
+    out = make_suite(tmp_path / "runs")
+    for seed, revision in enumerate(("aaa1111", "bbb2222-dirty")):
+        add_cell(out, "egorecovery", initial=solved(3), recovery=solved(3), seed=seed, revision=revision)
+    first = report_of(out)[0]["commands"][0]
+    assert first.startswith("git checkout ")
+    assert all(word in first for word in ("aaa1111", "bbb2222", "not committed"))
+    assert "-dirty" not in first
+
+
 def test_the_same_folder_gives_the_same_report(two_methods):
     first = [path.read_bytes() for path in vars(write_report(two_methods)).values()]
     assert [path.read_bytes() for path in vars(write_report(two_methods)).values()] == first

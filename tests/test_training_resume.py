@@ -95,6 +95,15 @@ def rows(run: Path) -> list[dict]:
     ]
 
 
+def tensorboard_steps(run: Path) -> list[int]:
+    """As TensorBoard itself reads them."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    board = EventAccumulator(str(run / "tensorboard"))
+    board.Reload()
+    return [event.step for event in board.Scalars("train/loss")]
+
+
 def assert_same_bits(run: Path, unbroken: Path) -> None:
     found, wanted = open_checkpoint(run), open_checkpoint(unbroken)
     assert found.step == wanted.step == STEPS
@@ -111,6 +120,7 @@ def test_run_killed_before_a_step_resumes_to_the_same_bits_as_an_unbroken_run(st
     assert steps_saved(run) == [each for each in (10, 20) if each <= step]
     assert main(arguments(made_up, run, resume=True)) == 0
     assert_same_bits(run, unbroken)
+    assert tensorboard_steps(run) == [row["step"] for row in read_log(run / "log.jsonl", "train")]
 
 
 def test_run_killed_before_its_first_checkpoint_starts_again(made_up, unbroken, die, tmp_path):

@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from platform import python_version
 from typing import Any
 
 from egorecovery.episodes.durable import sync_directory, sync_tree, write_file
@@ -159,7 +160,7 @@ class ExperimentFolder:
         result = {
             "data_hash": training["data_hash"],
             "training": {name: training[name] for name in ("seconds", "steps", "samples_per_s", "scores")},
-            "evaluation": {"seconds": round(evaluation_s, 1)},
+            "evaluation": {"seconds": round(evaluation_s, 1), "versions": versions()},
             "hardware": training["hardware"],
             "revision": training["revision"],
             "finished_at": now(),
@@ -242,6 +243,17 @@ def _unlike(card: dict[str, Any], plan: CellPlan) -> str:
 
 def _by_name(value: Any) -> Any:
     return {str(number): each for number, each in enumerate(value)} if isinstance(value, list) else value
+
+
+def versions() -> dict[str, str]:
+    """Of what computes results, here and now."""
+    import numpy
+    import torch
+
+    from egorecovery.workcell.physics import mujoco
+
+    found = {"mujoco": mujoco.__version__, "numpy": numpy.__version__, "torch": str(torch.__version__)}
+    return {"python": python_version(), **found}
 
 
 def now() -> str:

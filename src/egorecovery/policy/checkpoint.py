@@ -9,7 +9,7 @@ To use a policy elsewhere, its weights and the card are enough.
 
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class Checkpoint:
     revision: str | None  # of the code
     gate_sample: list[float]  # gates of held-out robot frames, for the shuffled-gate intervention
     files: dict[str, str]  # SHA-256 by name
+    computed: dict[str, str] = field(default_factory=dict)  # device, precision...; older ones do not say
 
     @property
     def config(self) -> PolicyConfig:
@@ -75,6 +76,7 @@ def save(
     data: str,
     revision: str | None,
     gate_sample: list[float],
+    computed: dict[str, str],
     weights: dict[str, Tensor],
     training_state: dict[str, Tensor],
 ) -> Path:
@@ -96,6 +98,7 @@ def save(
             "data": data,
             "revision": revision,
             "gate_sample": gate_sample,
+            "computed": computed,
             "files": {name: file_sha256(draft / name) for name in FILES},
         }
         write_file(draft / "checkpoint.json", seal(card))
@@ -137,6 +140,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
             revision=card["revision"],
             gate_sample=[float(gate) for gate in card["gate_sample"]],
             files=dict(card["files"]),
+            computed=dict(card.get("computed", {})),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # intact, but not written by `save`
         raise CheckpointError(f"{path / 'checkpoint.json'}: not the card of a checkpoint: {error!r}") from None

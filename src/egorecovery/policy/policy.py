@@ -10,9 +10,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from egorecovery.policy.action_head import ActionHead
 from egorecovery.policy.attention import CrossAttention, LearnedTokens
 from egorecovery.policy.config import PolicyConfig
-from egorecovery.policy.decoder import Decoder
 from egorecovery.policy.modulation import GatedModulation
 from egorecovery.policy.side_by_side import side_by_side
 from egorecovery.policy.stems import StateStem, ViewStem
@@ -31,22 +31,6 @@ class Prediction:
     gate_logit_B: Tensor | None
     film_scale_RD: Tensor | None  # Gamma(c) and B(c) on robot rows
     film_shift_RD: Tensor | None
-
-
-class ActionProjection(nn.Linear):
-    """In float32 whatever the network computes in: bfloat16 would round joint targets to a milliradian or two."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return nn.functional.linear(input.float(), self.weight.float(), self.bias.float())
-
-
-class ActionHead(nn.Module):
-    """A decoder and its projection to actions (W_r of Eq. 2), apart so that the modulation fits between."""
-
-    def __init__(self, config: PolicyConfig) -> None:
-        super().__init__()
-        self.decoder = Decoder(config)
-        self.projection = ActionProjection(config.width, config.action_dim)
 
 
 class Pooling(nn.Module):
@@ -138,13 +122,15 @@ class Policy(nn.Module):
             scale_BD, shift_BD = self.modulation.terms(intent_BC[:reach])
 
         def actions(head: ActionHead, rows: slice, modulated: bool) -> Tensor:
-            feature_BHD = head.decoder(tokens_BND[rows])
-            if modulated and self.modulation:
+            def modulate(feature_BHD: Tensor) -> Tensor:
+                if not (modulated and self.modulation):
+                    return feature_BHD
                 assert scale_BD is not None
                 assert shift_BD is not None
                 assert gate_B is not None
-                feature_BHD = self.modulation(feature_BHD, scale_BD[rows], shift_BD[rows], gate_B[rows])
-            return head.projection(feature_BHD)
+                return self.modulation(feature_BHD, scale_BD[rows], shift_BD[rows], gate_B[rows])
+
+            return head(tokens_BND[rows], modulate)
 
         on_human = bool(self.config.correction and self.config.correction.film_on_human)
         decoded: list[Callable[[], Tensor]] = []

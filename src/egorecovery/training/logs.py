@@ -5,14 +5,18 @@ import os
 from pathlib import Path
 from typing import Any
 
+from egorecovery.episodes.durable import write_file
+
 
 class RunLog:
     """`log.jsonl` is the record; TensorBoard's files are a view of it and may be missing."""
 
-    def __init__(self, run: Path, tensorboard: bool = True) -> None:
+    def __init__(self, run: Path, done: int = 0) -> None:
+        """A run that goes on after `done` steps forgets what was logged of later ones: it will say them again."""
         self.path = run / "log.jsonl"
+        cut_log(self.path, done)
         self._stream = self.path.open("a", buffering=1)
-        self._board = _board(run / "tensorboard") if tensorboard else None
+        self._board = _board(run / "tensorboard", done)
 
     def write(self, step: int, kind: str, values: dict[str, Any]) -> None:
         self._stream.write(json.dumps({"step": step, "kind": kind, **values}) + "\n")
@@ -37,17 +41,14 @@ def read_log(path: Path, kind: str | None = None) -> list[dict[str, Any]]:
 
 
 def cut_log(path: Path, after_step: int) -> None:
-    """Forgets what was logged after a checkpoint: the resumed run will say it again."""
-    from egorecovery.episodes.durable import write_file
-
     kept = [json.dumps(row) + "\n" for row in read_log(path) if row["step"] <= after_step]
     if path.exists():
         write_file(path, "".join(kept).encode())
 
 
-def _board(folder: Path) -> Any:
+def _board(folder: Path, done: int) -> Any:
     try:
         from torch.utils.tensorboard.writer import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(str(folder))
+    return SummaryWriter(str(folder), purge_step=done + 1)

@@ -20,7 +20,7 @@ from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.policy import Policy
 from egorecovery.training import frame_table
 from egorecovery.training.frame_table import FrameTable
-from egorecovery.training.logs import RunLog, cut_log
+from egorecovery.training.logs import RunLog
 from egorecovery.training.pictures import Pictures, ResidentPictures, StreamedPictures, decode
 from egorecovery.training.plan import StepPlan, learning_rate, plan_step
 from egorecovery.training.pools import in_order, select
@@ -161,8 +161,7 @@ class _Run:
         if found:  # a checkpoint saved before the next scores has the last ones' gates, as if never stopped
             self.scores = Scores(values={}, robot_gates=found.gate_sample)
         if self.runtime.first:
-            cut_log(self.run / "log.jsonl", done)
-            self.log = RunLog(self.run)
+            self.log = RunLog(self.run, done)
         steps = self.recipe.optimisation.steps
         try:
             with signals_noted() as asked_to_stop:
@@ -279,6 +278,7 @@ class _Run:
             data=self.data,
             revision=revision(),
             gate_sample=self.scores.robot_gates,
+            computed=self.runtime.words,
             weights=self.weights.averaged().state_dict(),
             training_state=state,
         )
@@ -294,9 +294,14 @@ def _pictures(
 ) -> Pictures:
     config = recipe.policy
     size = len(frames) * len(config.cameras) * config.image_size**2 * 3
-    if not stream and size <= RESIDENT_SHARE * _free_bytes(runtime.device):
+    room = RESIDENT_SHARE * _free_bytes(runtime)
+    if not stream and size <= room:
         held = decode(store, frames.samples, config.cameras, config.image_size, runtime.device, decoding)
         return ResidentPictures(held)
+
+    if not stream and runtime.first:
+        told = f"pictures need {size / 1e9:.1f} GB, and {room / 1e9:.1f} GB of memory are to spare"
+        print(f"{told}: they are read from the store while training, which may be slower")
 
     def frames_of_step(index: int) -> np.ndarray:
         plan = plan_step(recipe, frames.robot_frames, frames.human_frames, index)
@@ -305,11 +310,13 @@ def _pictures(
     return StreamedPictures(store, frames.samples, config.cameras, config.image_size, runtime.device, frames_of_step)
 
 
-def _free_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+def _free_bytes(runtime: Runtime) -> int:
+    """A GPU is one process's own; a machine's memory is shared by all of them."""
+    if runtime.device.type == "cuda":
+        return torch.cuda.mem_get_info(runtime.device)[0]
     with Path("/proc/meminfo").open() as lines:
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    return free // runtime.ranks_here
 
 
 def _to_score(

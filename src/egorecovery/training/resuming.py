@@ -50,6 +50,10 @@ def checkpoint_to_resume(run: Path, recipe: Recipe, data: str, resume: bool, run
         raise CheckpointError(f"{there} was trained with another recipe: " + "; ".join(unlike))
     if found.data != data:
         raise CheckpointError(f"{there} was trained on other data: episodes or labels of the store have changed since")
+    now = runtime.words
+    changed = [f"{name} {before}, now {now[name]}" for name, before in found.computed.items() if now[name] != before]
+    if changed and runtime.first:
+        print(f"{there} was computed with {'; '.join(changed)}: it goes on, but not bit for bit")
     return found
 
 

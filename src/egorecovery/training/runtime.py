@@ -23,6 +23,7 @@ class Runtime:
     deterministic: bool = False  # bit-for-bit repeatable on a GPU, slower; a CPU always is
     rank: int = 0
     ranks: int = 1
+    ranks_here: int = 1  # of them on this machine
 
     def __post_init__(self) -> None:
         if self.graph and (self.device.type != "cuda" or self.ranks > 1):
@@ -32,6 +33,12 @@ class Runtime:
     def first(self) -> bool:
         """Logs and saves."""
         return self.rank == 0
+
+    @property
+    def words(self) -> dict[str, str]:
+        """For the record: these round differently."""
+        precision = str(self.precision).removeprefix("torch.")
+        return {"device": self.device.type, "precision": precision, "deterministic": str(self.deterministic).lower()}
 
 
 def start(device: str = "auto", precision: Precision = "auto", deterministic: bool = False) -> Runtime:
@@ -56,6 +63,7 @@ def start(device: str = "auto", precision: Precision = "auto", deterministic: bo
         deterministic=deterministic,
         rank=rank,
         ranks=ranks,
+        ranks_here=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
     )
 
 

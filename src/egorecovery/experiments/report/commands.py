@@ -14,11 +14,11 @@ from egorecovery.training import RECIPES, Budget
 
 def commands(suite: Suite) -> list[str]:
     """One command for all cells that share tasks, seeds and settings; together they make every finished cell."""
-    revision = next((str(cell.record["revision"]) for cell in suite.cells if cell.record.get("revision")), None)
     told = suite.card.get("commands")  # by whoever made the folder, where it was not `egorecovery experiment`
-    checkout = [f"git checkout {shlex.quote(revision.removesuffix('-dirty'))}"] if revision else []
+    if suite.name == "demo" and suite.cells:
+        told = told or [_demo(suite)]
     if told or suite.name not in SUITES:
-        return [*checkout, "make setup", *map(str, told or [f".venv/bin/egorecovery {suite.name}"])]
+        return [*_checkout(suite), "make setup", *map(str, told or [f".venv/bin/egorecovery {suite.name}"])]
     groups: dict[tuple[str, ...], list[str]] = {}
     for arm in suite.arms:
         cells = suite.of(arm)
@@ -33,7 +33,37 @@ def commands(suite: Suite) -> list[str]:
         " ".join([start, *options, *(["--only", *map(shlex.quote, patterns)] if len(groups) > 1 else [])])
         for options, patterns in groups.items()
     ]
-    return [*checkout, "make setup", *runs]
+    return [*_checkout(suite), "make setup", *runs]
+
+
+def _checkout(suite: Suite) -> list[str]:
+    """The youngest revision; the others beside it, and what no checkout brings back."""
+    made = sorted((cell.finished_at, str(cell.record["revision"])) for cell in suite.cells if "revision" in cell.record)
+    revisions = list(dict.fromkeys(revision for _, revision in reversed(made)))
+    if not revisions:
+        return []
+    clean = list(dict.fromkeys(revision.removesuffix("-dirty") for revision in revisions))
+    notes = [f"some cells were made at {', '.join(clean[1:])}"] * (len(clean) > 1)
+    notes += ["with changes that were not committed"] * (clean != revisions)
+    told = f"  # {'; '.join(notes)}" if notes else ""
+    return [f"git checkout {shlex.quote(clean[0])}{told}"]
+
+
+def _demo(suite: Suite) -> str:
+    """Its options, from what the cells say of themselves."""
+    budgets = [cell.record["budget"] for cell in suite.cells]
+    cell = suite.cells[0]
+    options = {
+        "task": cell.task,
+        "steps": cell.part("recipe")["optimisation"]["steps"],
+        "rollouts": cell.part("protocol")["rollouts"],
+        **{
+            name: max(budget[name] for budget in budgets)
+            for name in ("robot_success", "robot_recovery", "human_recovery")
+        },
+    }
+    told = [f"--{name.replace('_', '-')} {shlex.quote(str(value))}" for name, value in options.items()]
+    return " ".join([".venv/bin/egorecovery demo", *told])
 
 
 def settings(cell: Cell) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ def facts(suite: Suite) -> dict[str, str]:
         "Finished": _span([moment[:16].replace("T", " ") for moment in ended]),
         "Time": f"{hours(trained)} training, {hours(evaluated)} evaluation",
         "Hardware": _listed(hardware(cell) for cell in suite.cells),
+        "Software": _listed(software(cell) for cell in suite.cells),
         "Revision": _listed(str(cell.record.get("revision") or "unknown") for cell in suite.cells),
         "Recipe": _listed(recipe_name(cell) for cell in suite.cells),
         "Protocol": _listed(protocol_words(cell) for cell in suite.cells),
@@ -55,6 +56,12 @@ def hardware(cell: Cell) -> str:
     machine = cell.part("hardware")
     device, count = machine.get("device"), machine.get("cpu_count")
     return ", ".join([str(device)] * bool(device) + [f"{count} CPU cores"] * bool(count)) or "unknown"
+
+
+def software(cell: Cell) -> str:
+    """Of the evaluation; older cells do not say."""
+    told = cell.part("evaluation").get("versions", {})
+    return ", ".join(f"{name} {number}" for name, number in told.items()) or "not recorded"
 
 
 def recipe_name(cell: Cell) -> str:
