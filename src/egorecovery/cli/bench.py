@@ -53,9 +53,9 @@ class Bench:
             ("step", f"{speed.step_ms:.2f} ms"),
             ("samples per second", f"{speed.samples_per_s:,.0f}"),
             ("work per step", f"{speed.tflop_per_step:.3f} TFLOP"),
-            ("rate", f"{speed.tflops:.1f} TFLOP/s"),
-            ("matrix-product ceiling", f"{speed.ceiling_tflops:.0f} TFLOP/s" if speed.ceiling_tflops else "-"),
-            ("share of the ceiling", f"{speed.of_ceiling:.0%}" if speed.of_ceiling else "-"),
+            ("rate", f"{speed.tflops:.3g} TFLOP/s"),
+            ("matrix-product ceiling", f"{speed.ceiling_tflops:.3g} TFLOP/s"),
+            ("share of the ceiling", f"{speed.of_ceiling:.0%}"),
             ("memory", f"{speed.memory_gb:.1f} GB" if speed.memory_gb else "-"),
             *((f"answer, batch {size}", f"{ms:.2f} ms") for size, ms in speed.latency_ms.items()),
         ):

@@ -44,13 +44,13 @@ class Speed:
     samples_per_s: float
     tflop_per_step: float  # counted on the plain path: matrix products and convolutions, forward and backward
     tflops: float
-    ceiling_tflops: float | None  # a large bf16 matrix product on this device
+    ceiling_tflops: float  # a large matrix product on this device, in the same precision
     latency_ms: dict[int, float]  # by batch: pictures in host memory to actions in host memory, median
     memory_gb: float | None
 
     @property
-    def of_ceiling(self) -> float | None:
-        return self.tflops / self.ceiling_tflops if self.ceiling_tflops else None
+    def of_ceiling(self) -> float:
+        return self.tflops / self.ceiling_tflops
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "of_ceiling": self.of_ceiling}
@@ -85,7 +85,7 @@ def measure(recipe: Recipe, runtime: Runtime, steps: int = 50, batches: tuple[in
         samples_per_s=recipe.batch.size / step_ms * 1e3,
         tflop_per_step=flop / 1e12,
         tflops=flop / 1e9 / step_ms,
-        ceiling_tflops=matmul_ceiling(device) if device.type == "cuda" else None,
+        ceiling_tflops=matmul_ceiling(device, runtime.precision),
         memory_gb=torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else None,
         latency_ms={size: latency(recipe, device, size) for size in batches},
     )
@@ -138,9 +138,10 @@ def latency(recipe: Recipe, device: torch.device, size: int, repeats: int = 50) 
     return 1e3 * statistics.median(times)
 
 
-def matmul_ceiling(device: torch.device, side: int = 8192, repeats: int = 10) -> float:
-    """TFLOP/s of a square bf16 matrix product of random numbers."""
-    left, right = (torch.randn(side, side, device=device, dtype=torch.bfloat16) for _ in range(2))
+def matmul_ceiling(device: torch.device, precision: torch.dtype, repeats: int = 10) -> float:
+    """TFLOP/s of a square matrix product of random numbers."""
+    side = 8192 if device.type == "cuda" else 2048
+    left, right = (torch.randn(side, side, device=device, dtype=precision) for _ in range(2))
     ms = _median_ms(lambda _: left @ right, repeats, device)
     return 2 * side**3 / ms / 1e9
 
