@@ -87,7 +87,7 @@ def measure(recipe: Recipe, runtime: Runtime, steps: int = 50, batches: tuple[in
         tflops=flop / 1e9 / step_ms,
         ceiling_tflops=matmul_ceiling(device, runtime.precision),
         memory_gb=torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else None,
-        latency_ms={size: latency(recipe, device, size) for size in batches},
+        latency_ms={size: latency(recipe, device, size, steps) for size in batches},
     )
 
 
@@ -116,7 +116,7 @@ def training_step(recipe: Recipe, policy: Policy, runtime: Runtime) -> tuple[Tra
     return step, lambda index: plan_step(recipe, table.robot_frames, table.human_frames, index)
 
 
-def latency(recipe: Recipe, device: torch.device, size: int, repeats: int = 50) -> float:
+def latency(recipe: Recipe, device: torch.device, size: int, repeats: int) -> float:
     """One answer, everything included: from pictures in host memory to actions in host memory."""
     config = recipe.policy
     one = Normaliser(np.zeros(config.action_dim, np.float32), np.ones(config.action_dim, np.float32))
