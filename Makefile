@@ -12,7 +12,7 @@ setup: .venv/.installed
 	@touch $@
 
 test: setup
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 check: .venv/.installed
 	$(BIN)/ruff format --check .

@@ -16,6 +16,12 @@ from egorecovery.episodes import EpisodeStore  # noqa: E402
 from making import make_episode  # noqa: E402
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with long tests first: handed out last, they would keep one process busy while the others are done."""
+    long = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)

@@ -1,12 +1,15 @@
 """Closed-loop evaluation: the protocol is kept, bad policies do no harm, and only the policy decides outcomes."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -179,19 +182,79 @@ def test_an_infinite_row_fails_its_own_rollout_and_no_other():
     assert isinstance(second, Answer)
 
 
-@pytest.mark.parametrize(
-    "spoil", ["nan", "infinite", "short rows", "no steps", "one chunk", "integers", "bad gate", "gate column"]
-)
-def test_actions_that_are_none_are_a_failure_and_never_reach_the_simulator(spoil, monkeypatch):
+@dataclass(frozen=True, kw_only=True)
+class Babbler(Swayer):
+    """Says what `babble` makes of a good decision."""
+
+    babble: Callable
+
+    def decide(self, images_BVHW3, state_BA):
+        return self.babble(super().decide(images_BVHW3, state_BA))
+
+
+def but(**changes):
+    """A decision, with some parts made from the good one."""
+    return lambda good: SimpleNamespace(**{**vars(good), **{name: make(good) for name, make in changes.items()}})
+
+
+def ragged(good):
+    rows = good.action_BHA.tolist()
+    rows[0][1] = rows[0][1][:5]
+    return rows
+
+
+SPOILT = ["nan", "infinite", "short rows", "no steps", "one chunk", "integers", "bad gate", "gate column"]
+BABBLE = {
+    "ragged": (but(action_BHA=ragged), r"actions list, wanted floats \[1, steps, 14\]"),
+    "no actions": (but(action_BHA=lambda good: None), "actions NoneType, wanted floats"),
+    "absurd size": (but(action_BHA=lambda good: good.action_BHA * np.float32(1e30)), r"a target of .*e\+\d+ in step 0"),
+    "text gate": (but(gate_B=lambda good: "open"), r"gate str, wanted floats \[1\]"),
+    "text gates": (but(gate_B=lambda good: ["open"]), "gate list, wanted floats"),
+    "text intent": (but(intent_BC=lambda good: [["up"]]), r"intent list, wanted floats \[1, coefficients\]"),
+    "bare array": (lambda good: good.action_BHA, "a ndarray, wanted a Decision"),
+    "None": (lambda good: None, "a NoneType, wanted a Decision"),
+}
+
+
+def refused_at_once(source, monkeypatch, tmp_path):
+    """The reason on record, having made sure that the simulator was given nothing."""
+
     def forbidden(self, action):
         raise AssertionError("the simulator was given the action")
 
     monkeypatch.setattr(Workcell, "step", forbidden)
-    source = Spoiler(spoil=spoil)
-    [record] = evaluate(plan(source, replace(SHORT, rollouts=1), regimes=("initial",), batch_rows=1), lambda: source)
+    evaluation = plan(source, replace(SHORT, rollouts=1), regimes=("initial",), batch_rows=1)
+    [record] = evaluate(evaluation, lambda: source, ResultFile(tmp_path / "results"))
+    assert ResultFile(tmp_path / "results").records() == [record]
     assert record.outcome == "failure"
-    assert record.reason.startswith("policy: ")
     assert (record.duration_s, record.decisions) == (0.0, 1)
+    return record.reason
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+def test_actions_that_are_none_are_a_failure_and_never_reach_the_simulator(spoil, monkeypatch, tmp_path):
+    assert refused_at_once(Spoiler(spoil=spoil), monkeypatch, tmp_path).startswith("policy: ")
+
+
+@pytest.mark.parametrize("kind", BABBLE)
+def test_what_is_no_decision_is_a_failure_with_its_reason_and_never_reaches_the_simulator(kind, monkeypatch, tmp_path):
+    babble, reason = BABBLE[kind]
+    assert re.match(f"policy: {reason}", refused_at_once(Babbler(babble=babble), monkeypatch, tmp_path))
+
+
+def test_lists_of_floats_are_as_good_as_arrays():
+    lists = but(action_BHA=lambda good: good.action_BHA.tolist(), gate_B=lambda good: good.gate_B.tolist())
+    source = Babbler(babble=lists)
+    [said], [meant] = (Inquiry(asked).ask([question(asked, 90)]) for asked in (source, Swayer()))
+    np.testing.assert_array_equal(said.actions, meant.actions)
+    assert (said.gate, said.intent) == (meant.gate, meant.intent)
+
+
+def test_an_absurd_row_fails_its_own_rollout_and_no_other():
+    source = Babbler(babble=lambda good: replace(good, action_BHA=good.action_BHA * np.float32([[[1e3]], [[1]]])))
+    first, second = Inquiry(source, batch_rows=2).ask([question(source, 30), question(source, 30)])
+    assert isinstance(first, Refused)
+    assert isinstance(second, Answer)
 
 
 def test_a_policy_that_raises_stops_the_evaluation_and_what_was_done_stays(tmp_path):

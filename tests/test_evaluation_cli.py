@@ -8,7 +8,7 @@ import pytest
 from egorecovery.cli.evaluate import Evaluate
 from egorecovery.cli.main import main
 from egorecovery.demo import demo_protocol
-from egorecovery.evaluation import ResultFile
+from egorecovery.evaluation import ResultFile, film
 from egorecovery.evaluation.protocol import BENCH_TIME_LIMIT_S, REPLAN_STEPS
 
 COMMAND = [
@@ -56,6 +56,46 @@ def test_films_are_made_beside_the_results(tmp_path, capsys):
     assert (tmp_path / "results-cube_stack-recovery-000.mp4").stat().st_size > 10_000
 
 
+def test_any_start_can_be_filmed_and_goes_as_it_is_on_record(tmp_path, capsys, monkeypatch):
+    filmed = []
+    real = film.film_rollout
+    monkeypatch.setattr(film, "film_rollout", lambda job, *how: filmed.append((job, real(job, *how))))
+    out = tmp_path / "results.jsonl"
+    command = [*COMMAND, "--rollouts", "3", "--regime", "recovery", "--film-starts", "2", "--out", str(out)]
+    assert main(command) == 0
+    path = tmp_path / "results-cube_stack-recovery-002.mp4"
+    assert f"film: {path}" in capsys.readouterr().out
+    assert list(tmp_path.glob("*.mp4")) == [path]
+    [(job, ending)] = filmed
+    record = ResultFile(out).records()[2]
+    assert (job.index, ending.start.record()) == (2, record.start)
+    assert (ending.result, ending.reason, ending.duration_s) == (record.outcome, record.reason, record.duration_s)
+
+
+@pytest.mark.parametrize(
+    ("asked", "filmed"),
+    [
+        (["--film", "2"], [0, 1]),
+        (["--film", "9"], [0, 1, 2]),
+        (["--film-starts", "37", "112"], [37, 112]),
+        (["--film", "1", "--film-starts", "37", "0"], [0, 37]),
+        ([], []),
+    ],
+)
+def test_the_first_rollouts_and_named_ones_are_filmed_once_each(asked, filmed, tmp_path, monkeypatch):
+    jobs = []
+    monkeypatch.setattr(film, "film_rollout", lambda job, *_: jobs.append((job.regime, job.index)))
+    monkeypatch.setattr("egorecovery.evaluation.evaluate", lambda *_, **__: [])
+    assert main([*COMMAND, "--rollouts", "3", *asked, "--json", "--out", str(tmp_path / "results.jsonl")]) == 0
+    assert jobs == [(regime, index) for regime in ("initial", "recovery") for index in filmed]
+
+
+def test_a_start_before_the_first_is_refused_before_anything_is_run(tmp_path, capsys):
+    assert main([*COMMAND, "--film-starts", "-1", "--out", str(tmp_path / "results.jsonl")]) == 2
+    assert "counted from 0, got --film-starts -1" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_missing_checkpoint_is_named(tmp_path, capsys):
     command = ["evaluate", str(tmp_path / "nowhere"), "--task", "cube_stack", "--device", "cpu"]
     assert main(command) == 2
@@ -88,6 +128,7 @@ def checkpoint(tmp_path_factory):
         data="",
         revision=None,
         gate_sample=[0.1, 0.9],
+        computed={},
         weights=Policy(config).state_dict(),
         training_state={},
     )

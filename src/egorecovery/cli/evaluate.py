@@ -53,6 +53,8 @@ class Evaluate:
     """Where results are added; those that are there are not run again."""
     film: Annotated[int, tyro.conf.arg(metavar="N")] = 0
     """Film the first N rollouts of each regime, beside the results."""
+    film_starts: Annotated[tuple[int, ...], tyro.conf.arg(metavar="K ...")] = ()
+    """Film these starts of each regime, by index from 0; they need not be among the rollouts."""
     json: bool = False
     """Print JSON instead of tables."""
 
@@ -97,6 +99,8 @@ class Evaluate:
         from egorecovery.evaluation import REGIMES, Evaluation, Subject
         from egorecovery.evaluation.baselines import HoldStill
 
+        if min(self.film_starts, default=0) < 0:
+            raise RecipeError(f"starts are counted from 0, got --film-starts {min(self.film_starts)}")
         if str(self.checkpoint) == HOLD_STILL:
             protocol, subject, device = self._protocol(), Subject(policy=HOLD_STILL), "cpu"
             factory = HoldStill(steps=protocol.replan_steps)
@@ -156,13 +160,14 @@ class Evaluate:
         )
 
     def _film(self, evaluation: "Evaluation", factory: "SourceFactory") -> list[Path]:
-        if not self.film:
+        indices = sorted({*range(min(self.film, self.rollouts)), *self.film_starts})
+        if not indices:
             return []
         from egorecovery.evaluation import Inquiry
         from egorecovery.evaluation.film import film_rollout
 
         inquiry = Inquiry(factory(), evaluation.batch_rows)
-        jobs = [job for job in evaluation.jobs(inquiry.source) if job.index < self.film]
+        jobs = evaluation.jobs_at(indices, inquiry.source)
         paths = [self.out.parent / f"{self.out.stem}-{self.task}-{job.regime}-{job.index:03d}.mp4" for job in jobs]
         for job, path in zip(jobs, paths, strict=True):
             film_rollout(job, inquiry, path)

@@ -1,9 +1,10 @@
 """Evaluating a policy: the protocol's rollouts, those that are missing, here or on a cluster."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.inquiry import Inquiry, SourceFactory
@@ -32,6 +33,10 @@ class Evaluation:
             raise RecipeError("an evaluation has at least one regime, 'initial' or 'recovery'")
 
     def jobs(self, source: ActionSource) -> list[RolloutJob]:
+        return self.jobs_at(range(self.protocol.rollouts), source)
+
+    def jobs_at(self, indices: Iterable[int], source: ActionSource) -> list[RolloutJob]:
+        """Those starts of each regime; they need not be among the protocol's rollouts."""
         return [
             RolloutJob(
                 task=self.task,
@@ -41,8 +46,7 @@ class Evaluation:
                 cameras=tuple(source.cameras),
                 image_size=source.image_size,
             )
-            for regime in self.regimes
-            for index in range(self.protocol.rollouts)
+            for regime, index in product(self.regimes, indices)
         ]
 
     def key(self, job: RolloutJob) -> str:

@@ -18,6 +18,8 @@ from egorecovery.episodes.vocabulary import STATE_DIM
 from egorecovery.errors import EgoRecoveryError, RecipeError
 from egorecovery.policy.decision import ActionSource
 
+LARGEST_TARGET = 100.0  # rad; more is no joint angle, and clipping it would only hide that the policy is broken
+
 SourceFactory = Callable[[], ActionSource]  # picklable where rollouts run on other machines, each with its own policy
 
 
@@ -73,33 +75,45 @@ class Inquiry:
             decision = self.source.decide(images, state)
         except Exception as error:
             raise PolicyCrashed(f"policy {self.source.name!r} raised {type(error).__name__}: {error}") from error
-        wrong = _wrong_shape(decision, self.batch_rows)
-        if wrong is not None:
-            return [wrong] * len(batch)
-        gates, intents = (_rows(values, len(batch)) for values in (decision.gate_B, decision.intent_BC))
+        parts = _parts(decision, self.batch_rows)
+        if isinstance(parts, Refused):
+            return [parts] * len(batch)
+        actions_BHA, gate_B, intent_BC = parts
+        gates, intents = (_rows(values, len(batch)) for values in (gate_B, intent_BC))
         return [
             _checked(actions, gate, None if intent is None else tuple(intent))
-            for actions, gate, intent in zip(decision.action_BHA, gates, intents, strict=False)
+            for actions, gate, intent in zip(actions_BHA, gates, intents, strict=False)
         ]
 
 
-def _wrong_shape(decision: Any, rows: int) -> Refused | None:
-    """Why what a policy said is no `Decision`."""
-    actions, gate, intent = (np.asarray(v) for v in (decision.action_BHA, decision.gate_B, decision.intent_BC))
-    if (
-        actions.ndim != 3
-        or actions.shape[::2] != (rows, STATE_DIM)
-        or actions.shape[1] < 1
-        or actions.dtype.kind != "f"
-    ):
-        found, wanted = f"actions {actions.dtype}{list(actions.shape)}", f"floats [{rows}, steps, {STATE_DIM}]"
-    elif decision.gate_B is not None and gate.shape != (rows,):
-        found, wanted = f"a gate {list(gate.shape)}", f"[{rows}]"
-    elif decision.intent_BC is not None and (intent.ndim != 2 or len(intent) != rows):
-        found, wanted = f"an intent {list(intent.shape)}", f"[{rows}, coefficients]"
-    else:
+def _parts(decision: Any, rows: int) -> tuple[ndarray, ndarray | None, ndarray | None] | Refused:
+    """Actions, gate and intent; or why what a policy said, which may be anything, is no `Decision`."""
+    try:
+        said = decision.action_BHA, decision.gate_B, decision.intent_BC
+    except AttributeError:
+        return Refused(f"policy: a {type(decision).__name__}, wanted a Decision with actions, gate and intent")
+    actions, gate, intent = (_floats(values) for values in said)
+    if actions is None or actions.ndim != 3 or actions.shape[::2] != (rows, STATE_DIM) or actions.shape[1] < 1:
+        return _unwanted("actions", said[0], f"[{rows}, steps, {STATE_DIM}]")
+    if said[1] is not None and (gate is None or gate.shape != (rows,)):
+        return _unwanted("gate", said[1], f"[{rows}]")
+    if said[2] is not None and (intent is None or intent.ndim != 2 or len(intent) != rows):
+        return _unwanted("intent", said[2], f"[{rows}, coefficients]")
+    return actions, gate, intent
+
+
+def _floats(values: Any) -> ndarray | None:
+    """None for what is no array of floats."""
+    try:
+        array = np.asarray(values)
+    except Exception:  # ragged lists, tensors on a GPU: each library has an error of its own
         return None
-    return Refused(f"policy: {found}, wanted {wanted}")
+    return array if array.dtype.kind == "f" else None
+
+
+def _unwanted(what: str, values: Any, wanted: str) -> Refused:
+    found = f"{values.dtype}{list(values.shape)}" if isinstance(values, ndarray) else type(values).__name__
+    return Refused(f"policy: {what} {found}, wanted floats {wanted}")
 
 
 def _checked(actions: Float[ndarray, "H 14"], gate: float | None, intent: tuple[float, ...] | None) -> Answer | Refused:
@@ -107,6 +121,10 @@ def _checked(actions: Float[ndarray, "H 14"], gate: float | None, intent: tuple[
     if not finite.all():
         step = int(np.argmin(finite.all(axis=1)))
         return Refused(f"policy: {(~finite).sum()} of {finite.size} numbers not finite, the first in step {step}")
+    sizes = np.abs(actions)
+    if sizes.max() > LARGEST_TARGET:
+        step = int(np.argmax((sizes > LARGEST_TARGET).any(axis=1)))
+        return Refused(f"policy: a target of {sizes[step].max():.3g} in step {step}, wanted {LARGEST_TARGET:g} at most")
     if not np.isfinite([gate or 0.0, *(intent or ())]).all():
         return Refused("policy: its gate or intent is not finite")
     return Answer(actions=actions.astype(float), gate=gate, intent=intent)
@@ -114,4 +132,4 @@ def _checked(actions: Float[ndarray, "H 14"], gate: float | None, intent: tuple[
 
 def _rows(values: ndarray | None, rows: int) -> list:
     """The rows that were asked for, without the padding."""
-    return [None] * rows if values is None else np.asarray(values).tolist()[:rows]
+    return [None] * rows if values is None else values.tolist()[:rows]
