@@ -13,9 +13,15 @@ torch = pytest.importorskip("torch")
 import tiny_experiment  # noqa: E402 - torch is an extra
 from egorecovery.cli.main import main  # noqa: E402
 from egorecovery.diagnostics import DiagnosticError, gate_auc  # noqa: E402
-from egorecovery.diagnostics.diagnosis import Diagnosis, diagnose  # noqa: E402
+from egorecovery.diagnostics.diagnosis import Diagnosis, content_hash, diagnose  # noqa: E402
 from egorecovery.diagnostics.observed import AT_ONCE, DiagnosedRun, FrozenPolicy, gate_traces  # noqa: E402
-from egorecovery.diagnostics.recorded import StartCoverage, labelled, object_positions_m, target_alignment  # noqa: E402
+from egorecovery.diagnostics.recorded import (  # noqa: E402
+    StartCoverage,
+    data_hash,
+    labelled,
+    object_positions_m,
+    target_alignment,
+)
 from egorecovery.episodes import Embodiment, EpisodeStore, Phase, Source  # noqa: E402
 from egorecovery.episodes.reading import FrameReader  # noqa: E402
 from egorecovery.experiments import Row, Suite  # noqa: E402
@@ -215,6 +221,28 @@ def test_an_object_track_of_another_length_is_refused_by_name(tmp_path):
         writer.add(replace(made, provenance=replace(made.provenance, details={"object_m": [[0.0, 0.0, 0.0]]})))
     with pytest.raises(DiagnosticError, match=f"{made.id}.*must be finite numbers of shape"):
         object_positions_m(store, [made.id])
+
+
+def test_policies_can_be_looked_at_on_a_store_of_fresh_episodes(traced, runs, tmp_path, capsys):
+    fresh = EpisodeStore.create(tmp_path / "fresh")
+    with fresh.writing() as writer:
+        for number in range(100, 106):  # more than were held out
+            for source in (Source.ROBOT_RECOVERY, Source.HUMAN_RECOVERY):
+                writer.add(made_up_episode(source, number))
+    annotate(fresh, BOUNDARY)
+    label_store(fresh)
+    asked = ["diagnose", str(traced.root), "--task", TASK, "--run", str(runs["egorecovery"]), "--device", "cpu"]
+    assert main([*asked, "--fresh", str(fresh.root), "--out", str(tmp_path / "out")]) == 0
+    record = record_in(tmp_path / "out")
+    (gates,) = record["gate"].values()
+    assert {name for who in gates.values() for name in who["chosen"]} == set(map(str, fresh.ids()))
+    of_held_out = content_hash(data_hash(traced, TASK), TASK, [opened(runs["egorecovery"], "egorecovery")], None)
+    assert record["content_hash"] != of_held_out
+    assert str(fresh.root) in record["command"]
+    capsys.readouterr()
+    assert main([*asked, "--fresh", str(traced.root), "--out", str(tmp_path / "none")]) == 2
+    assert "is not fresh" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
 
 
 def test_targets_of_one_path_are_compared_by_phase(made_up):

@@ -27,6 +27,8 @@ class Diagnose:
     """Training runs or checkpoints to diagnose on episodes that they never saw."""
     compare: Path | None = None
     """A run trained without human data, for the transfer probe."""
+    fresh: Path | None = None
+    """Look at the runs on all labelled episodes of this store, of which none may be in STORE, not on held-out ones."""
     out: Path | None = None
     """Where diagnostics.json and the figures go; diagnostics/TASK by default."""
     device: str = "auto"
@@ -52,6 +54,7 @@ class Diagnose:
                 self.task,
                 runs,
                 compare,
+                fresh=EpisodeStore(self.fresh) if self.fresh else None,
                 command=self.command,
                 device=self.device,
                 progress=lambda what, done, total: advance(done, total),
@@ -72,6 +75,7 @@ class Diagnose:
         parts = ["egorecovery", "diagnose", str(self.store), "--task", self.task]
         parts += ["--run", *map(str, self.runs)] if self.runs else []
         parts += ["--compare", str(self.compare)] if self.compare else []
+        parts += ["--fresh", str(self.fresh)] if self.fresh else []
         return shlex.join([*parts, "--out", str(self.folder)])
 
 

@@ -21,15 +21,21 @@ from egorecovery.diagnostics.coverage import coverage_figure
 from egorecovery.diagnostics.figures import write_figure
 from egorecovery.diagnostics.gate_alignment import GateAlignment, gate_alignment, gate_figure
 from egorecovery.diagnostics.ks_alignment import ks_figure
-from egorecovery.diagnostics.observed import DiagnosedRun, FrozenPolicy, ObservedEpisode, gate_traces, head_frames
+from egorecovery.diagnostics.observed import (
+    DiagnosedRun,
+    FrozenPolicy,
+    ObservedEpisode,
+    Unseen,
+    gate_traces,
+    head_frames,
+)
 from egorecovery.diagnostics.transfer_probe import probe_figure, probe_gain
 from egorecovery.diagnostics.trunk_probe import held_out_robots, probe_trunk
 from egorecovery.episodes import Embodiment, EpisodeStore, Phase
 from egorecovery.episodes.durable import sync_directory, write_file
 from egorecovery.episodes.sealed import digest
-from egorecovery.errors import EgoRecoveryError
+from egorecovery.errors import EgoRecoveryError, RecipeError
 from egorecovery.intent import IntentSpec
-from egorecovery.training.pools import in_order
 
 SCHEMA = 1
 COMPUTED_BY = 1  # raised by hand whenever the same store and policies come to give other numbers
@@ -89,11 +95,14 @@ class Diagnosis:
         return folder / RECORD
 
 
-def content_hash(data: str, task: str, runs: Sequence[DiagnosedRun], compare: DiagnosedRun | None) -> str:
-    """Changes if and only if the numbers could; `data` is the store's `recorded.data_hash`."""
+def content_hash(
+    data: str, task: str, runs: Sequence[DiagnosedRun], compare: DiagnosedRun | None, fresh: str | None = None
+) -> str:
+    """Changes if and only if the numbers could; `data` and `fresh` are the stores' `recorded.data_hash`."""
     policies = {run.label: run.policy_hash for run in runs}
     other = None if compare is None else [compare.label, compare.policy_hash]
     parts = {"computed_by": COMPUTED_BY, "seed": SEED, "task": task, "data": data}
+    parts |= {} if fresh is None else {"fresh": fresh}
     return digest({**parts, "policies": policies, "compare": other})
 
 
@@ -103,30 +112,40 @@ def diagnose(
     runs: Sequence[DiagnosedRun] = (),
     compare: DiagnosedRun | None = None,
     *,
+    fresh: EpisodeStore | None = None,
     command: str = "",
     device: str = "auto",
     progress: Progress = lambda what, done, total: None,
 ) -> Diagnosis:
-    """Whatever can be computed, and reasons for the rest. `compare` is a policy trained without human data."""
-    data = recorded.data_hash(store, task)
+    """Whatever can be computed, and reasons for the rest. `compare` is a policy trained without human data.
+
+    Policies are looked at on episodes that they never saw: those that were held out, or all of a `fresh` store.
+    """
+    data, fresh_data = recorded.data_hash(store, task), recorded.data_hash(fresh, task) if fresh else None
+    if fresh and (known := sorted(set(fresh.ids()) & set(store.ids()))):
+        raise RecipeError(
+            f"{fresh.root} is not fresh: {len(known)} of its episodes are in {store.root} too, as {known[0]}"
+        )
+    unseen = Unseen(store=fresh or store, fresh=fresh is not None)
     found = Diagnosis(
         record={
             "schema": SCHEMA,
             "computed_by": COMPUTED_BY,
-            "content_hash": content_hash(data, task, runs, compare),
+            "content_hash": content_hash(data, task, runs, compare, fresh_data),
             "command": command,
             "task": task,
             "store": str(store.root),
             "data_hash": data,
+            "fresh": fresh and {"store": str(fresh.root), "data_hash": fresh_data},
             "policies": {run.label: _card(run, store) for run in runs},
             "compare": compare and {"label": compare.label, **_card(compare, store)},
         }
     )
     _of_store(found, store, task, runs[0].recipe.intent if runs else IntentSpec(), progress)
-    observed = _observe(found, store, runs, device, progress)
+    observed = _observe(found, store, unseen, runs, device, progress)
     _bottleneck(found, task, observed)
     _gate(found, task, observed)
-    _probe(found, store, runs, compare, device, progress)
+    _probe(found, store, unseen, runs, compare, device, progress)
     return found
 
 
@@ -167,9 +186,14 @@ def _of_store(found: Diagnosis, store: EpisodeStore, task: str, spec: IntentSpec
 
 
 def _observe(
-    found: Diagnosis, store: EpisodeStore, runs: Sequence[DiagnosedRun], device: str, progress: Progress
+    found: Diagnosis,
+    store: EpisodeStore,
+    unseen: Unseen,
+    runs: Sequence[DiagnosedRun],
+    device: str,
+    progress: Progress,
 ) -> dict[str, list[ObservedEpisode]]:
-    """Held-out recovery episodes through the eyes of each policy that has the heads to diagnose."""
+    """Unseen recovery episodes through the eyes of each policy that has the heads to diagnose."""
     if not runs:
         for what in ("bottleneck alignment", "gate alignment"):
             found.missing.append(Missing(what=what, reason="no trained policy was given: name one with --run"))
@@ -180,10 +204,10 @@ def _observe(
         with found.attempt(f"bottleneck and gate alignment, {run.label}"):
             if run.recipe.policy.correction is None:
                 raise DiagnosticError("the policy has neither Intent Head nor gate: it was trained by imitation alone")
-            recoveries = [each for each in in_order(run.pools(store).held_out) if each[0].is_recovery]
+            recoveries = [each for each in unseen.of(run) if each[0].is_recovery]
             known = [each for each in recoveries if run.saw_humans or not each[0].is_human]
             policy = FrozenPolicy(run, device)
-            observed[run.label] = policy.observe(store, known, lambda *at, run=run: progress(run.label, *at))
+            observed[run.label] = policy.observe(unseen.store, known, lambda *at, run=run: progress(run.label, *at))
             if not run.saw_humans:
                 found.notes.append(f"{run.label} was trained without human data: it cannot look at human episodes")
     return observed
@@ -223,6 +247,7 @@ def _gate(found: Diagnosis, task: str, observed: dict[str, list[ObservedEpisode]
 def _probe(
     found: Diagnosis,
     store: EpisodeStore,
+    unseen: Unseen,
     runs: Sequence[DiagnosedRun],
     compare: DiagnosedRun | None,
     device: str,
@@ -235,11 +260,11 @@ def _probe(
             raise DiagnosticError(f"{compare.label}, given to --compare, was trained with human data too")
         if doubt := compare.doubt(store):
             found.notes.append(doubt)
-        robots = held_out_robots(store, [*runs, compare])
-        position_m = recorded.object_positions_m(store, [name for _, name in robots])
+        robots = held_out_robots(unseen, [*runs, compare])
+        position_m = recorded.object_positions_m(unseen.store, [name for _, name in robots])
         trunks = {
             run.label: probe_trunk(
-                FrozenPolicy(run, device).observe(store, robots, lambda *at, run=run: progress(run.label, *at)),
+                FrozenPolicy(run, device).observe(unseen.store, robots, lambda *at, run=run: progress(run.label, *at)),
                 position_m,
             )
             for run in (compare, *runs)

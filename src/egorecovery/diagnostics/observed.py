@@ -27,7 +27,7 @@ from egorecovery.policy.inference import plain_images
 from egorecovery.policy.policy import Policy
 from egorecovery.training import Recipe, frame_table
 from egorecovery.training.pictures import require_size
-from egorecovery.training.pools import Pools, select
+from egorecovery.training.pools import Pools, everything, in_order, select
 from egorecovery.training.resuming import data_hash
 
 AT_ONCE = 64  # frames: enough for any device, little memory
@@ -70,6 +70,17 @@ class DiagnosedRun:
             f"{self.label} was trained on other episodes or labels than its recipe chooses from {store.root} today: "
             "what counts as held out was held out only if the store's episodes had the same names then"
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unseen:
+    """Episodes to look at policies on: what their recipes hold out of a store, or everything in a fresh one."""
+
+    store: EpisodeStore
+    fresh: bool = False
+
+    def of(self, run: DiagnosedRun) -> list[tuple[Source, EpisodeId]]:
+        return everything(self.store, run.recipe) if self.fresh else in_order(run.pools(self.store).held_out)
 
 
 def open_runs(paths: Sequence[Path], task: str) -> list[DiagnosedRun]:

@@ -19,14 +19,13 @@ from egorecovery.intent.statistics import pool_statistics
 from egorecovery.randomness import generator_for
 from egorecovery.recovery import AnnotationJournal
 from egorecovery.training import RECIPES
-from egorecovery.training.pools import select
+from egorecovery.training.pools import everything
 from egorecovery.workcell.scene import OBJECT_M
 from egorecovery.workcell.staging import draw_across_family
 from egorecovery.workcell.starts import Start
 from egorecovery.workcell.tasks import scene_named
 
 EVALUATION_STARTS = 400  # drawn across the family, as evaluation draws them
-_EVERYTHING = 10**9  # held out of a recipe: every labelled episode of its task
 
 Labelled = Sequence[tuple[Source, EpisodeId, FrameLabels]]
 
@@ -50,12 +49,9 @@ def data_hash(store: EpisodeStore, task: str) -> str:
 
 def labelled(store: EpisodeStore, task: str, spec: IntentSpec) -> Labelled:
     """The episodes that any training could use: annotated, kept, and with labels that fit."""
-    recipe = replace(RECIPES["bench"](task), intent=spec, held_out=_EVERYTHING)
     annotations = AnnotationJournal(store.annotations_path).latest()
-    pools = select(store, recipe, checked=False).held_out
-    return [
-        (source, name, labels_of(store, name, spec, annotations)) for source, names in pools.items() for name in names
-    ]
+    usable = everything(store, replace(RECIPES["bench"](task), intent=spec))
+    return [(source, name, labels_of(store, name, spec, annotations)) for source, name in usable]
 
 
 def target_alignment(episodes: Labelled, phase: Phase) -> KsAlignment:

@@ -6,20 +6,19 @@ import numpy as np
 from numpy import ndarray
 
 from egorecovery.diagnostics.by_episode import DiagnosticError
-from egorecovery.diagnostics.observed import DiagnosedRun, ObservedEpisode
+from egorecovery.diagnostics.observed import DiagnosedRun, ObservedEpisode, Unseen
 from egorecovery.diagnostics.transfer_probe import FOLDS, ProbedPool, transfer_probe
-from egorecovery.episodes import EpisodeId, EpisodeStore, Source
-from egorecovery.training.pools import in_order
+from egorecovery.episodes import EpisodeId, Source
 
 
-def held_out_robots(store: EpisodeStore, runs: Sequence[DiagnosedRun]) -> list[tuple[Source, EpisodeId]]:
+def held_out_robots(unseen: Unseen, runs: Sequence[DiagnosedRun]) -> list[tuple[Source, EpisodeId]]:
     """Robot episodes that none of the policies was trained on."""
-    held = [in_order(run.pools(store).held_out) for run in runs]
+    held = [unseen.of(run) for run in runs]
     shared = [each for each in held[0] if not each[0].is_human and all(each in other for other in held[1:])]
     if len(shared) < 2 * FOLDS:
         raise DiagnosticError(
             f"{len(shared)} robot episodes are held out by all policies, {2 * FOLDS} are wanted (two per fold): train "
-            "with a larger held_out"
+            "with a larger held_out, or give others with --fresh"
         )
     return shared
 

@@ -23,7 +23,7 @@ from egorecovery.training.frame_table import FrameTable
 from egorecovery.training.logs import RunLog
 from egorecovery.training.pictures import Pictures, ResidentPictures, StreamedPictures, decode
 from egorecovery.training.plan import StepPlan, learning_rate, plan_step
-from egorecovery.training.pools import in_order, select
+from egorecovery.training.pools import everything, in_order, select
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.resuming import checkpoint_to_resume, data_hash, restore, revision
 from egorecovery.training.runtime import Runtime, seed_initialisation
@@ -33,7 +33,6 @@ from egorecovery.training.stopping import Stopped, signals_noted
 from egorecovery.training.turns import turn
 from egorecovery.training.weights import Weights
 
-EVERYTHING = 10**9  # episodes
 RESIDENT_SHARE = 0.6  # of free device memory that pictures may take
 
 
@@ -116,8 +115,7 @@ def train(
     if runtime.first:
         scored |= _to_score("", store, in_order(pools.held_out), statistics, frames, recipe, runtime)
         if probe:
-            everything = in_order(select(probe, replace(recipe, held_out=EVERYTHING), checked=False).held_out)
-            scored |= _to_score("probe/", probe, everything, statistics, frames, recipe, runtime)
+            scored |= _to_score("probe/", probe, everything(probe, recipe), statistics, frames, recipe, runtime)
     job = _Run(
         recipe=recipe,
         run=run,

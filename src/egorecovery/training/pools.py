@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from egorecovery.episodes import EpisodeId, EpisodeStore, Source
 from egorecovery.errors import RecipeError
@@ -24,6 +24,11 @@ class Pools:
     def episodes(self) -> list[tuple[Source, EpisodeId]]:
         """Training episodes, robots first."""
         return in_order(self.training)
+
+
+def everything(store: EpisodeStore, recipe: Recipe) -> list[tuple[Source, EpisodeId]]:
+    """All episodes that a recipe could use, as none were trained on."""
+    return in_order(select(store, replace(recipe, held_out=len(store.ids())), checked=False).held_out)
 
 
 def in_order(pool: Mapping[Source, tuple[EpisodeId, ...]]) -> list[tuple[Source, EpisodeId]]:
