@@ -17,8 +17,8 @@ CUBES, CUPS = (next(cell for cell in PLAN.cells if cell.cell.task == task) for t
 @pytest.fixture
 def timing():
     known = Timing()
-    known.trained(samples(CUBES.recipe), 40.0)
-    known.evaluated("cube_stack", 200, 10.0)
+    known.took("training", "cube_stack", samples(CUBES.recipe), 40.0)
+    known.took("evaluation", "cube_stack", 200, 10.0)
     return known
 
 
@@ -29,7 +29,7 @@ def test_nobody_knows_before_anything_was_done():
 
 def test_rollouts_take_what_their_task_took_and_of_a_new_task_what_others_did(timing):
     assert timing.evaluation_s(CUPS) == pytest.approx(10.0)
-    timing.evaluated("cup_brush", 100, 20.0)
+    timing.took("evaluation", "cup_brush", 100, 20.0)
     assert timing.evaluation_s(CUPS) == pytest.approx(40.0)
     assert timing.evaluation_s(CUBES) == pytest.approx(10.0)
 

@@ -42,6 +42,10 @@ TESTS = Path(__file__).parent
 OUTCOME = ("outcome", "reason", "start", "duration_s", "gate_trace", "decisions", "subject")
 
 
+def without_held_out(task):
+    return replace(recipe(task), held_out=0)
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> Path:
     """An experiment that nothing happened to."""
@@ -190,10 +194,24 @@ def test_a_result_of_other_settings_is_refused_not_replaced(out):
     assert files(out) == before
 
 
-def test_a_store_with_episodes_of_something_else_is_refused(with_data):
-    larger = Suite(name="tiny", rows=(Row(method="robot_success", budget=episodes(1)),), tasks=SUITE.tasks)
-    [message] = run_tiny(with_data, suite=larger).failed.values()
-    assert "4 episodes that this experiment did not order" in message
+def test_a_store_with_more_episodes_than_were_ordered_is_refused(with_data):
+    smaller = Suite(name="tiny", rows=(Row(method="robot_success", budget=episodes(1)),), tasks=SUITE.tasks)
+    [message] = run_tiny(with_data, suite=smaller, recipe=without_held_out).failed.values()
+    assert "1 episodes that this experiment did not order" in message  # of its source; the others are not drawn from
+
+
+def test_suites_share_data_and_trainings_and_the_second_trains_only_what_is_new(with_data, tmp_path, whole):
+    work = with_data.rename(tmp_path / "work")
+    run_tiny(tmp_path / "first", work=work, only=[CELLS["full"]])
+    trained = files(work / "trainings")
+    rows = (*SUITE.rows, Row(method="robot_recovery", budget=episodes(1, 1)))
+    outcome = run_tiny(tmp_path / "second", work=work, suite=Suite(name="second", rows=rows, tasks=SUITE.tasks))
+    assert (len(outcome.done), outcome.failed) == (4, {})
+    assert {path: data for path, data in files(work / "trainings").items() if path in trained} == trained
+    assert len(list((work / "trainings").iterdir())) == 3
+    for out in (tmp_path / "first", tmp_path / "second"):
+        assert results(out, CELLS["full"]) == results(whole, CELLS["full"])
+        assert not (out / "data").exists()
 
 
 @pytest.mark.fault

@@ -12,6 +12,7 @@ from egorecovery.evaluation.statistics import Rate
 from egorecovery.executors import cores
 from egorecovery.experiments import Event, ExperimentFolder, Row, Suite, run_suite
 from egorecovery.experiments.report import write_report
+from egorecovery.experiments.timing import Timing
 from egorecovery.training import RECIPES, Budget
 
 SUCCESS_ONLY, EGORECOVERY = "robot_success", "egorecovery"
@@ -54,6 +55,7 @@ def run_demo(out: Path, plan: DemoPlan, on_event: Callable[[Event], None] = lamb
         schedule={"log": 20, "score": 400, "save": 200},
         films=plan.films,
         on_event=on_event,
+        elsewhere=usual_timing(plan.task),
     )
     if outcome.failed:
         raise EgoRecoveryError("; ".join(f"{cell}: {why}" for cell, why in outcome.failed.items()))
@@ -89,6 +91,19 @@ def demo_protocol(task: str) -> EvaluationProtocol:
     """Always the same room: a policy this small has seen too little to look through changes of light and colour."""
     protocol = bench_protocol(task, RECIPES["demo"](task).policy.horizon)
     return replace(protocol, name="demo", varied_appearance=False)
+
+
+def usual_timing(task: str) -> Timing:
+    """What the command's defaults take on two cores that have nothing else to do: some nine minutes in all.
+
+    It is worth a few episodes, a hundred steps, a few rollouts and a film: then it counts how long they take here.
+    """
+    timing, workers = Timing(), cores() / 2
+    timing.took("data", task, 12, 6.0 / workers)
+    timing.took("training", task, 100 * RECIPES["demo"](task).batch.size, 31.0)
+    timing.took("evaluation", task, 6, 3.3 / workers)
+    timing.took("films", "", 1, 7.0)
+    return timing
 
 
 def _rates(folder: ExperimentFolder, suite: Suite) -> dict[str, dict[Regime, Rate]]:

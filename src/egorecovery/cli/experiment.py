@@ -1,5 +1,8 @@
 """`egorecovery experiment`."""
 
+import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,6 +15,8 @@ from egorecovery.errors import EgoRecoveryError
 if TYPE_CHECKING:
     from egorecovery.experiments import Event, Suite, SuitePlan
     from egorecovery.experiments.report.numbers import Numbers
+
+PLAIN_LINES_S = 15.0  # between lines where there is no terminal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +46,8 @@ class Experiment:
     """All but coverage and stand_ins are the paper's; the last four are known but not built."""
     out: Path
     """The suite's folder: data, trainings, results. Results of other machines may be copied into its cells/."""
+    work: Path | None = None
+    """Where data and trainings lie, if not in --out. Suites that run one after another may share it."""
     tasks: tuple[Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"], ...] = ()
     """Those of the paper's table by default."""
     seeds: tuple[int, ...] = (0,)
@@ -93,6 +100,7 @@ class Experiment:
             outcome = run_suite(
                 suite,
                 self.out,
+                work=self.work,
                 **self._chosen(),
                 budget_minutes=self.budget_minutes,
                 executor=self.executor,
@@ -161,35 +169,53 @@ class Experiment:
 
 
 class Watcher:
-    """One line that is redrawn, and one that stays for each cell."""
+    """One line that is redrawn, and one that stays for each cell. Where lines cannot be redrawn, one now and then."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         from egorecovery.cli.console import messages
 
-        self._status = messages.status("")
+        self._messages, self._clock = messages, clock
+        self._status = messages.status("") if messages.is_terminal and not messages.is_dumb_terminal else None
+        self._told_s = float("-inf")
 
     def __enter__(self) -> "Watcher":
-        self._status.start()
+        if self._status:
+            self._status.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._status.stop()
+        if self._status:
+            self._status.stop()
 
     def __call__(self, event: "Event") -> None:
-        from egorecovery.cli.console import messages
-
-        left = "" if event.left_s is None else f", about {_duration(event.left_s)}"
-        if event.kind == "progress":
-            self._status.update(
-                f"{event.stage} {event.what}: {event.done} of {event.total}; {event.cells_left} cells left{left}"
-            )
-        else:
+        if event.kind != "progress":
             words = f": {event.message}" if event.message else ""
-            messages.print(f"{event.kind} {event.what}{words} ({event.cells_left} cells left{left})", soft_wrap=True)
+            self._messages.print(f"{event.kind} {event.what}{words} ({_left(event)})", soft_wrap=True)
+            return
+        here = f", about {_duration(event.here_s)} for this" if event.here_s and event.left_s is None else ""
+        line = f"{_left(event)}: {event.stage} {event.what}, {event.done} of {event.total}{here}"
+        if self._status:
+            self._status.update(line)
+        elif self._clock() - self._told_s >= PLAIN_LINES_S:
+            self._told_s = self._clock()
+            self._messages.print(line, soft_wrap=True)
+
+
+def _left(event: "Event") -> str:
+    """Such as: about 7 min left, 2 cells."""
+    cells = "1 cell" if event.cells_left == 1 else f"{event.cells_left} cells"
+    if not event.left_s:
+        return f"{cells} left"
+    then = "".join(f" and then {stage}" for stage in event.then)
+    return f"about {_duration(event.left_s)} left{then}" + f", {cells}" * bool(event.cells_left)
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+    """Rounded as roughly as it is known."""
+    if seconds < 90:
+        return f"{5 * math.ceil(seconds / 5)} s"
+    hours = seconds / 3600
+    return f"{seconds / 60:.0f} min" if hours < 2 else f"{hours:.1f} h"
 
 
 def _report_on(out: Path) -> str:

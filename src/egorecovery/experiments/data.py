@@ -51,14 +51,19 @@ def provide(
     executor: Executor = "local",
     on_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> EpisodeStore:
-    """The labelled store, with what was missing added. Refuses one with other episodes, unless allowed."""
+    """The labelled store, with what was missing added.
+
+    Refuses one with other episodes of the same sources, unless allowed. What it holds of others is another suite's.
+    """
     store = EpisodeStore.create(root)
-    names = {Job(order, index, root).name for order in (*wanted, *allowed) for index in range(order.episodes)}
-    strangers = sorted(set(store.ids()) - names)
+    known = (*wanted, *allowed)
+    names = {Job(order, index, root).name for order in known for index in range(order.episodes)}
+    sources = {order.source for order in known}
+    strangers = [name for name in sorted(set(store.ids()) - names) if store.card(name).source in sources]
     if strangers:
         raise StoreError(
             f"{root} holds {len(strangers)} episodes that this experiment did not order, such as {strangers[0]}: "
-            "budgets would be drawn from them too; use another --out"
+            "budgets would be drawn from them too; use another --out, or another --work"
         )
 
     def progress(order: Order, done: int, total: int) -> None:

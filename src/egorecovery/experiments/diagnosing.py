@@ -34,7 +34,7 @@ def diagnose_cells(
 def _diagnose(task: str, cells: Sequence[CellPlan], folder: ExperimentFolder, device: str, progress: Progress) -> str:
     runs = {method: _run(task, method, cells, folder) for method in (METHOD, WITHOUT_HUMAN)}
     if runs[METHOD] is None:
-        return f"no finished training of {METHOD} on staged failures, seed {SEED}, lies in {folder.root / 'trainings'}"
+        return f"no finished training of {METHOD} on staged failures, seed {SEED}, lies in {folder.trainings}"
     try:
         return _made(task, {method: run for method, run in runs.items() if run}, folder, device, progress)
     except EgoRecoveryError as error:

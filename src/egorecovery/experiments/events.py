@@ -17,7 +17,9 @@ class Event:
     total: int = 0
     message: str = ""
     cells_left: int = 0
-    left_s: float | None = None  # for all cells, where others have shown how long they take
+    left_s: float | None = None  # until all that was asked for is done, where every stage was seen or begun
+    then: tuple[Stage, ...] = ()  # comes after that, and nobody has seen how long it takes
+    here_s: float | None = None  # until this is done, as it goes; of data all that its store lacks
 
 
 @dataclass(kw_only=True)

@@ -1,14 +1,16 @@
 """An experiment on disk. Cells are folders of their own: results of several machines merge by copying them together.
 
 OUT/suite.json                      which suite
-OUT/data/STORE/                     episodes: of a task, or of a task collected in another way (see `Cell.store`)
-OUT/trainings/TRAINING/             training run, shared by cells that differ only in what is done at test time
+WORK/data/STORE/                    episodes: of a task, or of a task collected in another way (see `Cell.store`)
+WORK/trainings/TRAINING/            training run, shared by cells that differ only in what is done at test time
 OUT/cells/CELL/cell.json            sealed, written last: the cell is done
                rollouts.jsonl       one sealed line per rollout
                log.jsonl            of the training
                error.json           why it failed, until it succeeds
                films/               of some of its rollouts, if they were asked for; the report shows them
 OUT/diagnostics/TASK/               what `egorecovery diagnose` says of the task's policies, if it was asked
+
+WORK is OUT, or a folder that several suites share.
 """
 
 import json
@@ -42,13 +44,13 @@ class FolderError(EgoRecoveryError):
 
 
 class ExperimentFolder:
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, work: Path | None = None) -> None:
+        self.root, self._work = root, work or root
 
     @classmethod
-    def create(cls, root: Path, suite: str) -> "ExperimentFolder":
+    def create(cls, root: Path, suite: str, work: Path | None = None) -> "ExperimentFolder":
         """Opens the folder of a suite, making it first where there is none."""
-        found = cls(root)
+        found = cls(root, work)
         if (root / "suite.json").exists():
             if found.suite != suite:
                 raise FolderError(f"{root} holds the suite {found.suite!r}, not {suite!r}; use another --out")
@@ -91,10 +93,19 @@ class ExperimentFolder:
         return WriterLock(self.root / "writer.lock")
 
     def data(self, store: str) -> Path:
-        return self.root / "data" / store
+        return self._work / "data" / store
+
+    @property
+    def trainings(self) -> Path:
+        return self._work / "trainings"
 
     def training(self, training_id: str) -> Path:
-        return self.root / "trainings" / training_id
+        return self.trainings / training_id
+
+    @property
+    def turn_file(self) -> Path:
+        """Held by the training whose turn on the GPU it is."""
+        return self._work / "turn.lock"
 
     def cell(self, cell_id: str) -> Path:
         return self.root / "cells" / cell_id

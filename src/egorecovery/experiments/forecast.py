@@ -1,4 +1,4 @@
-"""When cells will be done, and whether that is in time."""
+"""Whether cells will be done in the time there is."""
 
 import time
 from collections.abc import Sequence
@@ -50,14 +50,3 @@ class Forecast:
 
     def _left_s(self, recipe: Recipe, step: int) -> float:
         return (self._timing.training_s(recipe) or 0.0) * (1 - step / recipe.optimisation.steps)
-
-    def left_s(self, trainings: Sequence[Training], cells: Sequence[CellPlan], here_s: float | None) -> float | None:
-        """Until these trainings and evaluations are done, and what is under way here; data not counted."""
-        each = [self._timing.training_s(training.recipe) for training in trainings]
-        evaluation_s = self._timing.evaluations_s(cells)
-        if None in each or evaluation_s is None or here_s is None:
-            return None
-        training_s = sum(part or 0.0 for part in each)
-        if not self._resources.training_apart:
-            return training_s + evaluation_s + here_s
-        return max(training_s / self._resources.side_by_side, evaluation_s + here_s)

@@ -7,15 +7,16 @@ from pathlib import Path
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation import COMPARISON, bench_protocol
 from egorecovery.executors import Executor
+from egorecovery.experiments.afterwards import Afterwards
 from egorecovery.experiments.cell import ProtocolOf, RecipeOf
-from egorecovery.experiments.diagnosing import diagnose_cells
-from egorecovery.experiments.events import Event, Stage, SuiteOutcome
-from egorecovery.experiments.filming import film_cells
+from egorecovery.experiments.events import Event, SuiteOutcome
 from egorecovery.experiments.folder import ExperimentFolder
 from egorecovery.experiments.plan import plan_suite
 from egorecovery.experiments.resources import Resources, default_trainings
 from egorecovery.experiments.scheduler import Scheduler
 from egorecovery.experiments.suites import Suite
+from egorecovery.experiments.time_left import TimeLeft
+from egorecovery.experiments.timing import Timing
 from egorecovery.training import RECIPES
 
 
@@ -23,6 +24,7 @@ def run_suite(
     suite: Suite,
     out: Path,
     *,
+    work: Path | None = None,
     tasks: Sequence[str] | None = None,
     seeds: Sequence[int] = (0,),
     only: Sequence[str] = (),
@@ -39,13 +41,16 @@ def run_suite(
     diagnostics: bool = False,
     films: int = 0,
     on_event: Callable[[Event], None] = lambda event: None,
+    elsewhere: Timing | None = None,
 ) -> SuiteOutcome:
     """Every chosen cell of a suite that is not done. A cell that fails is recorded, and the others go on.
 
+    Data and trainings lie in `work`, or in `out`: suites that are given the same one use each other's.
     Where `budget_minutes` is given, no cell is started that would not be finished by then, and what is under way at
     its end is saved and stopped. `workers` 0 means all cores, and some more for rollouts that wait for a GPU. With
     `diagnostics`, trained policies are diagnosed at the end, time permitting; then `films` rollouts per regime are
-    filmed of every task and row.
+    filmed of every task and row. `elsewhere` says how long things took on another machine: the time left that is told
+    begins with it.
     """
     if trainings_at_once < 0:
         raise RecipeError(f"trainings_at_once must not be negative, got {trainings_at_once}")
@@ -61,7 +66,7 @@ def run_suite(
         rollouts=rollouts,
         starts_seed=starts_seed,
     )
-    folder = ExperimentFolder.create(out, suite.name)
+    folder = ExperimentFolder.create(out, suite.name, work)
     deadline_s = None if budget_minutes is None else time.monotonic() + 60 * budget_minutes
     resources = Resources(
         executor=executor,
@@ -71,23 +76,19 @@ def run_suite(
         schedule=schedule or {},
     )
     with folder.lock():
-        outcome = Scheduler(plan, folder, resources, deadline_s, on_event, whole_data=diagnostics).go()
-
-        def tell(stage: Stage, what: str, done: int, total: int) -> None:
-            left = len(outcome.left)
-            on_event(Event(kind="progress", what=what, stage=stage, done=done, total=total, cells_left=left))
-
-        if diagnostics:
-
-            def diagnosing(task: str, what: str, done: int, total: int) -> None:
-                tell("diagnostics", f"{task} {what}", done, total)
-
-            outcome.diagnosed.update(diagnose_cells(plan.cells, folder, device, deadline_s, diagnosing))
-        if films:
-
-            def filming(cell: str, done: int, total: int) -> None:
-                tell("films", cell, done, total)
-
-            seen_on = resources.evaluation_device
-            outcome.filmed.update(film_cells(plan.cells, folder, seen_on, films, deadline_s, filming))
+        finished = Timing(card for cell in folder.done() if (card := folder.card(cell)))
+        time_left = TimeLeft(finished, resources, elsewhere)
+        afterwards = Afterwards(
+            cells=plan.cells,
+            folder=folder,
+            resources=resources,
+            deadline_s=deadline_s,
+            time_left=time_left,
+            on_event=on_event,
+            diagnostics=diagnostics,
+            films=films,
+        )
+        afterwards.announce()
+        outcome = Scheduler(plan, folder, resources, deadline_s, on_event, time_left, whole_data=diagnostics).go()
+        afterwards.go(outcome)
     return outcome

@@ -7,14 +7,13 @@ while others train.
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, suppress
 from traceback import format_exception
 from typing import Any
 
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.evaluation import RolloutPool
-from egorecovery.experiments import data
 from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.evaluations import evaluate_cell
 from egorecovery.experiments.events import Event, Stage, SuiteOutcome
@@ -22,10 +21,18 @@ from egorecovery.experiments.folder import ExperimentFolder
 from egorecovery.experiments.forecast import Forecast, OutOfTime
 from egorecovery.experiments.plan import SuitePlan, Training, orders_of, trainings
 from egorecovery.experiments.resources import Resources
-from egorecovery.experiments.timing import Timing, samples
-from egorecovery.experiments.trainings import TrainingJob, TrainingProcess, run_training, training_card
+from egorecovery.experiments.stores import Stores
+from egorecovery.experiments.time_left import Backlog, TimeLeft
+from egorecovery.experiments.timing import Timing, rollouts, samples
+from egorecovery.experiments.trainings import (
+    RunningTraining,
+    TrainingJob,
+    TrainingProcess,
+    run_training,
+    training_card,
+)
 
-LOOK_S = 0.5  # between looks at trainings, when there is nothing else to do
+LOOK_S = 0.5  # between looks at trainings
 
 
 class Scheduler:
@@ -38,13 +45,15 @@ class Scheduler:
         resources: Resources,
         deadline_s: float | None,
         on_event: Callable[[Event], None],
+        time_left: TimeLeft,
         whole_data: bool = False,
     ) -> None:
         """With `whole_data`, stores get what the whole suite needs, not only what the chosen cells do."""
-        self.plan, self.folder, self.resources = plan, folder, resources
+        self.folder, self.resources = folder, resources
         self.on_event = on_event
         self.outcome = SuiteOutcome()
-        self.timing = Timing(card for cell in folder.done() if (card := folder.card(cell)))
+        self.time_left = time_left
+        self.timing: Timing = time_left.timing
         self.forecast = Forecast(self.timing, resources, deadline_s)
         todo: list[CellPlan] = []
         for cell in plan.cells:  # all are looked at before anything is done: one of other settings is refused now
@@ -53,16 +62,14 @@ class Scheduler:
             else:
                 todo.append(cell)
         needed = {store: orders_of(cell for cell in todo if cell.cell.store == store) for store in plan.orders}
-        self.orders = plan.orders if whole_data else needed
+        orders = plan.orders if whole_data else needed
+        self.stores = Stores(plan, orders, folder, resources, time_left)
         planned = trainings(todo)
         finished = {training.id for training in planned if training_card(folder.training(training.id))}
         self.waiting = [training for training in planned if training.id not in finished]
-        self.running: list[tuple[Training, TrainingProcess]] = []
-        self.told: dict[str, int] = {}  # the steps of running trainings that watchers know of
+        self.running: list[RunningTraining] = []
+        self.looked_s = 0.0
         self.trained = [cell for training in planned if training.id in finished for cell in training.cells]
-        self.here: list[CellPlan] = []  # under way in this process
-        self.here_left_s: float | None = 0.0
-        self.with_data: set[str] = set()  # stores that are complete
         self.pool: RolloutPool | None = None
 
     def go(self) -> SuiteOutcome:
@@ -85,9 +92,9 @@ class Scheduler:
                 if not self.forecast.has_time(self.timing.evaluation_s(self.trained[0])):
                     raise OutOfTime
                 self.pool = self.pool or stack.enter_context(RolloutPool(self.resources.rollout_workers))
-                self._evaluate(self.trained.pop(0))
+                self._evaluate(self.trained[0])
             elif self.running:
-                self._watch_trainings()
+                self._tell_steps()
                 time.sleep(LOOK_S)
             elif (training := self._next(self.waiting)) is not None:
                 self._start(training)
@@ -98,19 +105,16 @@ class Scheduler:
         """Where a training could start, or nothing can be evaluated: trainings leave most cores to us."""
         if self.trained and len(self.running) == self.resources.trainings_at_once:
             return
-        training = self._next(training for training in self.waiting if training.store not in self.with_data)
+        training = self._next(training for training in self.waiting if not self.stores.complete(training.store))
         if training is not None and self._has_data(training.store):
             self._tend()
 
     def _next(self, waiting: Iterable[Training]) -> Training | None:
         """The first training that there is time for."""
-        waiting = list(waiting)
-        if not waiting:  # asked again and again, and steps are read from logs
-            return None
-        before = (*self.here, *self.trained, *(cell for other, _ in self.running for cell in other.cells))
-        running = [(other.recipe, process.step()) for other, process in self.running]
+        before = (*self.trained, *(cell for each in self.running for cell in each.training.cells))
+        running = [(each.training.recipe, each.step) for each in self.running]
         for training in waiting:
-            needed_s = self.forecast.until_done_s(training, running, before, self._data_s(training.store))
+            needed_s = self.forecast.until_done_s(training, running, before, self.stores.needs_s(training.store))
             if self.forecast.has_time(needed_s):
                 return training
         return None
@@ -120,77 +124,76 @@ class Scheduler:
         self.forecast.require_time()
         if not self.resources.training_apart:
             return
-        for training, process in list(self.running):
-            if process.ended():
-                self.running.remove((training, process))
-                self._ended(training, process)
+        for each in list(self.running):
+            if each.process.ended():
+                self.running.remove(each)
+                self._ended(each)
+        self._look()
         while len(self.running) < self.resources.trainings_at_once:
-            training = self._next(training for training in self.waiting if training.store in self.with_data)
+            training = self._next(training for training in self.waiting if self.stores.complete(training.store))
             if training is None:
                 return
             self._start(training)
 
+    def _look(self) -> None:
+        """Steps are read from logs, so not every time."""
+        if time.monotonic() - self.looked_s < LOOK_S:
+            return
+        self.looked_s = time.monotonic()
+        for each in self.running:
+            each.step = each.process.step()
+            each.left_s = self.time_left.at_step(each.training, each.step)
+
+    def _tell_steps(self) -> None:
+        for each in self.running:
+            if each.told != each.step:
+                each.told = each.step
+                self._tell_step(each.training, each.step, each.left_s)
+
+    def _tell_step(self, training: Training, step: int, left_s: float | None = None) -> None:
+        steps = training.recipe.optimisation.steps
+        self._tell("progress", training.cells[0].id, stage="training", done=step, total=steps, here_s=left_s)
+
     def _start(self, training: Training) -> None:
         if not self._has_data(training.store):
             return
-        self.waiting.remove(training)
         job = TrainingJob(
             recipe=training.recipe,
             store=self.folder.data(training.store),
             run=self.folder.training(training.id),
             device=self.resources.device,
             schedule=self.resources.schedule,
-            turn_file=self.folder.root / "turn.lock" if self.resources.on_gpu else None,
+            turn_file=self.folder.turn_file if self.resources.on_gpu else None,
         )
         if not self.resources.training_apart:
             self._train_here(training, job)
             return
+        self.waiting.remove(training)
         try:
-            self.running.append((training, TrainingProcess(job, self.resources.threads)))
+            process = TrainingProcess(job, self.resources.threads)
         except OSError as error:
             self._failed(training.cells, "training", error)
+            return
+        self.running.append(RunningTraining(training=training, process=process))
 
     def _has_data(self, store: str) -> bool:
         """Makes what is missing. Where that fails, so do all trainings that need it."""
-        if store in self.with_data:
+        if self.stores.complete(store):
             return True
+
+        def progress(what: str, done: int, total: int, left_s: float | None) -> None:
+            self._tell("progress", what, stage="data", done=done, total=total, here_s=left_s)
+            self._tend()
+
         try:
-            self._provide_data(store)
+            self.stores.provide(store, progress)
         except OutOfTime:
             raise
         except Exception as error:
             for training in [training for training in self.waiting if training.store == store]:
                 self.waiting.remove(training)
                 self._failed(training.cells, "data", error)
-            return False
-        self.with_data.add(store)
-        return True
-
-    def _provide_data(self, store: str) -> None:
-        def progress(what: str, done: int, total: int) -> None:
-            self._tell("progress", what, stage="data", done=done, total=total)
-            self._tend()
-
-        root = self.folder.data(store)
-        from_nothing, started_s = not root.exists(), time.monotonic()
-        data.provide(
-            root,
-            self.orders[store],
-            self.plan.recipes[store],
-            allowed=self.plan.orders[store],
-            workers=self.resources.data_workers,
-            executor=self.resources.executor,
-            on_progress=progress,
-        )
-        if from_nothing:
-            self.timing.provided(self._episodes(store), time.monotonic() - started_s)
-
-    def _data_s(self, store: str) -> float:
-        """Until data is there; nothing as long as nobody knows."""
-        return 0.0 if store in self.with_data else self.timing.data_s(self._episodes(store)) or 0.0
-
-    def _episodes(self, store: str) -> int:
-        return sum(order.episodes for order in self.orders[store])
+        return self.stores.complete(store)
 
     def _train_here(self, training: Training, job: TrainingJob) -> None:
         from egorecovery.training.stopping import Stopped
@@ -199,39 +202,40 @@ class Scheduler:
 
         def watch(step: int, steps: int) -> None:
             nonlocal out_of_time
-            self._at(self.timing.training_s(training.recipe), 1 - step / steps, training.cells)
-            self._tell("progress", training.cells[0].id, stage="training", done=step, total=steps)
+            self._tell_step(training, step, self.time_left.at_step(training, step))
             if not self.forecast.has_time() and threading.current_thread() is threading.main_thread():
                 out_of_time = True
                 signal.raise_signal(signal.SIGTERM)  # the loop takes note, saves and stops
 
+        self._tell_step(training, 0)
         try:
-            with self._doing(training.cells):
-                run_training(job, watch)
+            run_training(job, watch)
         except Stopped:
-            self.waiting.insert(0, training)
             if out_of_time:
                 raise OutOfTime from None
             raise KeyboardInterrupt from None
         except Exception as error:
+            self.waiting.remove(training)
             self._failed(training.cells, "training", error)
             return
+        self.waiting.remove(training)
         self._trained(training)
 
-    def _ended(self, training: Training, process: TrainingProcess) -> None:
-        if process.stopped:
-            self.waiting.append(training)
+    def _ended(self, each: RunningTraining) -> None:
+        if each.process.stopped:
+            self.waiting.append(each.training)
             raise KeyboardInterrupt  # somebody stopped it, as they would have stopped us
         try:
-            process.require_success()
+            each.process.require_success()
         except EgoRecoveryError as error:
-            self._failed(training.cells, "training", error)
+            self._failed(each.training.cells, "training", error)
             return
-        self._trained(training)
+        self._trained(each.training)
 
     def _trained(self, training: Training) -> None:
         seconds = self._card(training.id)["seconds"]  # without its wait for a turn
-        self.timing.trained(samples(training.recipe), seconds)
+        self.timing.took("training", training.recipe.task, samples(training.recipe), seconds)
+        self.time_left.ended("training", training.id)
         self.trained += training.cells
 
     def _card(self, training_id: str) -> dict[str, Any]:
@@ -240,47 +244,41 @@ class Scheduler:
         assert card is not None
         return card
 
-    def _watch_trainings(self) -> None:
-        for training, process in self.running:
-            steps, done = training.recipe.optimisation.steps, process.step()
-            if self.told.get(training.id) != done:
-                self.told[training.id] = done
-                self._tell("progress", training.cells[0].id, stage="training", done=done, total=steps)
-
     def _stop_trainings(self) -> None:
-        for training, process in self.running:
-            process.stop()
-            self.waiting.append(training)
+        for each in self.running:
+            each.process.stop()
+            self.waiting.append(each.training)
         self.running.clear()
 
     def _evaluate(self, plan: CellPlan) -> None:
         try:
-            with self._doing([plan]):
-                seconds = self._roll(plan)
+            seconds = self._roll(plan)
         except OutOfTime:
-            self.trained.insert(0, plan)
             raise
         except Exception as error:
             if self.pool:
                 self.pool.close()  # its workers may be in the middle of rollouts
+            self.trained.remove(plan)
             self._failed([plan], "evaluation", error)
             return
         self.folder.finish(plan, self._card(plan.training_id), seconds)
+        self.trained.remove(plan)
         self.outcome.done.append(plan.id)
         self._tell("done", plan.id)
 
     def _roll(self, plan: CellPlan) -> float:
         """Returns how long all rollouts of a cell take."""
+        task, workers = plan.cell.task, self.resources.rollout_workers
 
         def progress(done: int, total: int) -> None:
-            self._at(self.timing.evaluation_s(plan), 1 - done / total, ())
-            self._tell("progress", plan.id, stage="evaluation", done=done, total=total)
+            here_s = self.time_left.at("evaluation", plan.id, done, total, where=task, warm=workers)
+            self._tell("progress", plan.id, stage="evaluation", done=done, total=total, here_s=here_s)
             if done < total:
                 self._tend()
 
         work = evaluate_cell(plan, self.folder, self.resources, self.pool, progress)
-        if work.made:
-            self.timing.evaluated(plan.cell.task, work.made, work.seconds)
+        self.timing.took("evaluation", task, work.made, work.seconds)
+        self.time_left.ended("evaluation", plan.id)
         return work.seconds * work.rollouts / max(work.made, 1)
 
     def _failed(self, plans: Sequence[CellPlan], stage: Stage, error: Exception) -> None:
@@ -291,27 +289,12 @@ class Scheduler:
             self._tell("failed", plan.id, stage=stage, message=message)
 
     def _tell(self, kind: Any, what: str, **more: Any) -> None:
-        left = self.here + self.trained + [cell for training in self._untrained() for cell in training.cells]
-        self.on_event(Event(kind=kind, what=what, cells_left=len(left), left_s=self._left_s(), **more))
+        self.on_event(self.time_left.event(self._backlog(), kind=kind, what=what, **more))
 
-    def _at(self, whole_s: float | None, share_left: float, to_evaluate: Sequence[CellPlan]) -> None:
-        """How far this process is with what it is doing, and which cells that will leave to evaluate."""
-        then_s = self.timing.evaluations_s(to_evaluate)
-        self.here_left_s = None if whole_s is None or then_s is None else whole_s * share_left + then_s
-
-    @contextmanager
-    def _doing(self, cells: Sequence[CellPlan]) -> Iterator[None]:
-        self.here, self.here_left_s = [*cells], None
-        try:
-            yield
-        finally:
-            self.here, self.here_left_s = [], 0.0
-
-    def _untrained(self) -> list[Training]:
-        return [*self.waiting, *(training for training, _ in self.running)]
-
-    def _left_s(self) -> float | None:
-        """Until every cell is done."""
-        untrained = self._untrained()
-        cells = self.trained + [cell for training in untrained for cell in training.cells]
-        return self.forecast.left_s(untrained, cells, self.here_left_s)
+    def _backlog(self) -> Backlog:
+        untrained = [*(each.training for each in self.running), *self.waiting]
+        return Backlog(
+            episodes={training.store: self.stores.lacks(training.store) for training in self.waiting},
+            trainings=[(each, samples(each.recipe) - self.time_left.done("training", each.id)) for each in untrained],
+            evaluations=[(plan, rollouts(plan) - self.time_left.done("evaluation", plan.id)) for plan in self.trained],
+        )

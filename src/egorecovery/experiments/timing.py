@@ -1,15 +1,16 @@
-"""How long cells will take, from how long others took."""
+"""How long things will take, from how long others took."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from egorecovery.experiments.cell import CellPlan
+from egorecovery.experiments.events import Stage
 from egorecovery.training import Recipe
 
 
 @dataclass
-class _Pace:
+class Pace:
     """Seconds for so many; nobody knows before there was one."""
 
     count: int = 0
@@ -24,35 +25,46 @@ class _Pace:
 
 
 class Timing:
-    """Data takes time by the episode, trainings by the sample, evaluations by the task's rollout, as on average."""
+    """Data takes time by the episode, trainings by the sample, evaluations by the rollout, as on average.
+
+    Things take what others of their task, data of their store, did; the first of a task what those of others did.
+    """
 
     def __init__(self, cards: Iterable[Mapping[str, Any]] = ()) -> None:
-        self._data, self._training, self._rollouts = _Pace(), _Pace(), _Pace()
-        self._of_task: dict[str, _Pace] = {}
+        self._paces: dict[tuple[Stage, str], Pace] = {}
         for card in cards:
-            batch = card["recipe"]["batch"]
-            self.trained(card["training"]["steps"] * (batch["robot"] + batch["human"]), card["training"]["seconds"])
-            self.evaluated(card["task"], 2 * card["protocol"]["rollouts"], card["evaluation"]["seconds"])
+            task, batch = card["task"], card["recipe"]["batch"]
+            samples = card["training"]["steps"] * (batch["robot"] + batch["human"])
+            self.took("training", task, samples, card["training"]["seconds"])
+            self.took("evaluation", task, 2 * card["protocol"]["rollouts"], card["evaluation"]["seconds"])
 
-    def provided(self, episodes: int, seconds: float) -> None:
-        self._data.add(episodes, seconds)
+    def took(self, stage: Stage, where: str, count: int, seconds: float) -> None:
+        """So many episodes, samples, rollouts, ... of a task or store."""
+        if count:
+            self._paces.setdefault((stage, where), Pace()).add(count, seconds)
 
-    def trained(self, samples: int, seconds: float) -> None:
-        self._training.add(samples, seconds)
+    def add(self, other: "Timing", *, weight: int = 1, slower: float = 1.0) -> None:
+        for stage, where, pace in other.paces():
+            self.took(stage, where, weight * pace.count, weight * slower * pace.seconds)
 
-    def evaluated(self, task: str, rollouts: int, seconds: float) -> None:
-        self._rollouts.add(rollouts, seconds)
-        self._of_task.setdefault(task, _Pace()).add(rollouts, seconds)
+    def paces(self) -> Iterator[tuple[Stage, str, Pace]]:
+        for (stage, where), pace in self._paces.items():
+            yield stage, where, pace
 
-    def data_s(self, episodes: int) -> float | None:
-        return self._data.of(episodes)
+    def seconds(self, stage: Stage, where: str, count: int) -> float | None:
+        if (stage, where) in self._paces:
+            return self._paces[stage, where].of(count)
+        everywhere = Pace()
+        for other, _, pace in self.paces():
+            if other == stage:
+                everywhere.add(pace.count, pace.seconds)
+        return everywhere.of(count)
 
     def training_s(self, recipe: Recipe) -> float | None:
-        return self._training.of(samples(recipe))
+        return self.seconds("training", recipe.task, samples(recipe))
 
     def evaluation_s(self, plan: CellPlan) -> float | None:
-        """As rollouts of the task took; of a task that had none yet, as those of others did."""
-        return self._of_task.get(plan.cell.task, self._rollouts).of(2 * plan.protocol.rollouts)
+        return self.seconds("evaluation", plan.cell.task, rollouts(plan))
 
     def evaluations_s(self, plans: Iterable[CellPlan]) -> float | None:
         each = [self.evaluation_s(plan) for plan in plans]
@@ -61,3 +73,8 @@ class Timing:
 
 def samples(recipe: Recipe) -> int:
     return recipe.optimisation.steps * recipe.batch.size
+
+
+def rollouts(plan: CellPlan) -> int:
+    """From both kinds of starts."""
+    return 2 * plan.protocol.rollouts

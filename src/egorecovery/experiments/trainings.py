@@ -23,6 +23,7 @@ from egorecovery.episodes.lock import WriterLock
 from egorecovery.episodes.sealed import read_sealed, seal
 from egorecovery.errors import EgoRecoveryError, StoreLocked
 from egorecovery.executors import cores
+from egorecovery.experiments.plan import Training
 from egorecovery.policy.config_json import from_json, to_json
 from egorecovery.training import Recipe
 from egorecovery.training.logs import read_log
@@ -184,6 +185,15 @@ class TrainingProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+@dataclass(kw_only=True)
+class RunningTraining:
+    training: Training
+    process: TrainingProcess
+    step: int = 0  # at the last look
+    left_s: float | None = None  # as it goes; None before that can be said
+    told: int | None = None  # the step that watchers know of
 
 
 class _locked:  # noqa: N801 - used as a function
