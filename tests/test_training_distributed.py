@@ -108,7 +108,7 @@ def test_only_the_first_process_writes_and_speaks(together):
     for run in ("whole", "stopped", "resumed"):
         assert seen[run][1]["changed"] == []
     assert seen["said"].count("trained: ") == 2
-    assert seen["said"].count("stopped by a signal") == 1
+    assert seen["said"].count("stopped as asked") == 1
 
 
 @pytest.mark.fault

@@ -4,8 +4,6 @@ Trainings on a GPU, and several at once anywhere, have processes of their own; t
 while others train.
 """
 
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
@@ -198,22 +196,15 @@ class Scheduler:
     def _train_here(self, training: Training, job: TrainingJob) -> None:
         from egorecovery.training.stopping import Stopped
 
-        out_of_time = False
-
         def watch(step: int, steps: int) -> None:
-            nonlocal out_of_time
             self._tell_step(training, step, self.time_left.at_step(training, step))
-            if not self.forecast.has_time() and threading.current_thread() is threading.main_thread():
-                out_of_time = True
-                signal.raise_signal(signal.SIGTERM)  # the loop takes note, saves and stops
 
         self._tell_step(training, 0)
         try:
-            run_training(job, watch)
+            run_training(job, watch, stop=lambda: not self.forecast.has_time())
         except Stopped:
-            if out_of_time:
-                raise OutOfTime from None
-            raise KeyboardInterrupt from None
+            self.forecast.require_time()
+            raise KeyboardInterrupt from None  # there is time: somebody stopped it, as they would have stopped us
         except Exception as error:
             self.waiting.remove(training)
             self._failed(training.cells, "training", error)

@@ -78,7 +78,11 @@ def training_card(run: Path) -> dict[str, Any] | None:
     return read_sealed(path)
 
 
-def run_training(job: TrainingJob, watch: Callable[[int, int], None] = lambda step, steps: None) -> None:
+def run_training(
+    job: TrainingJob,
+    watch: Callable[[int, int], None] = lambda step, steps: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
     """Trains to the end from wherever an earlier try got to, and says so in `training.json`."""
     from egorecovery.training.loop import Schedule, train
     from egorecovery.training.runtime import start
@@ -97,6 +101,7 @@ def run_training(job: TrainingJob, watch: Callable[[int, int], None] = lambda st
             schedule=Schedule(**job.schedule),
             turn_file=job.turn_file,
             watch=lambda at: watch(at.step, at.steps),
+            stop=stop,
         )
         wall_s = time.monotonic() - started_s - outcome.waited_s
         for checkpoint in (job.run / "checkpoints").glob("step_*"):  # they are large, and the last one is what counts

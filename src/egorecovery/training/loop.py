@@ -79,12 +79,14 @@ def train(
     probe: EpisodeStore | None = None,
     turn_file: Path | None = None,
     watch: Callable[[Progress], None] = lambda progress: None,
+    stop: Callable[[], bool] = lambda: False,
     decoding: Callable[[int, int], None] = lambda done, total: None,
 ) -> Outcome:
     """Trains to the recipe's last step. Files appear in `run`: recipe.json, log.jsonl, checkpoints/.
 
     A `probe` is another store, all of whose episodes of the task are scored beside the held-out ones. Trainings that
-    are given the same `turn_file` get ready side by side and step one after another.
+    are given the same `turn_file` get ready side by side and step one after another. `stop` is asked after every step;
+    if it says so, or a signal did, the run saves and raises `Stopped`.
     """
     schedule = schedule or Schedule()
     if recipe.batch.robot % runtime.ranks or recipe.batch.human % runtime.ranks:
@@ -128,6 +130,7 @@ def train(
         step=step,
         scored=scored,
         watch=watch,
+        stop=stop,
     )
     try:
         with turn(turn_file) as waited_s:
@@ -151,6 +154,7 @@ class _Run:
     step: TrainingStep
     scored: dict[str, tuple[HeldOut, list[int]]]
     watch: Callable[[Progress], None]
+    stop: Callable[[], bool]
     scores: Scores = field(default_factory=lambda: Scores(values={}, robot_gates=[]))
     log: RunLog | None = None
 
@@ -191,22 +195,22 @@ class _Run:
             if done % self.schedule.score == 0 or done == steps:
                 self._score(done)
                 since, since_s = done, time.monotonic()
-            stopping = self._any_asked(asked_to_stop)
+            stopping = self._on_any_rank(bool(asked_to_stop) or self.stop())
             if done % self.schedule.save == 0 or done == steps or stopping:
                 self._stop_if_not_finite()
                 checkpoint = self._save(done)
             if stopping and done < steps:
-                raise Stopped(f"stopped by a signal at step {done}, saved in {checkpoint}; go on with --resume")
+                raise Stopped(f"stopped as asked at step {done}, saved in {checkpoint}; go on with --resume")
         return checkpoint
 
     def plan(self, index: int) -> StepPlan:
         return plan_step(self.recipe, self.frames.robot_frames, self.frames.human_frames, index)
 
-    def _any_asked(self, asked_to_stop: list[int]) -> bool:
-        """Whether any process was told to stop: all of them must stop at the same step."""
+    def _on_any_rank(self, stopping: bool) -> bool:
+        """All processes must stop at the same step."""
         if self.runtime.ranks == 1:
-            return bool(asked_to_stop)
-        flag = torch.tensor(float(bool(asked_to_stop)), device=self.runtime.device)
+            return stopping
+        flag = torch.tensor(float(stopping), device=self.runtime.device)
         torch.distributed.all_reduce(flag)
         return bool(flag.item())
 
