@@ -8,6 +8,7 @@ colour.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -82,16 +83,15 @@ PANELS = (
 
 
 def draw(folders: Sequence[Path], names: Sequence[str], out: Path) -> None:
-    colours = dict(zip(dict.fromkeys(names), COLOURS, strict=False))
+    colours = dict(zip(dict.fromkeys(names), cycle(COLOURS), strict=False))
     figure, axes = plt.subplots(2, 3, figsize=(12, 6.6), layout="constrained")
     for panel, axis in zip(PANELS, axes.flat, strict=True):
         for folder, name in zip(folders, names, strict=True):
             rows = read_log(folder / "log.jsonl", panel.kind)
             for value, dashes in panel.lines:
                 points = [(row["step"], found) for row in rows if (found := value(row)) is not None]
-                axis.plot(
-                    *zip(*points, strict=True), color=colours[name], linestyle=dashes, linewidth=1.2
-                ) if points else None
+                if points:
+                    axis.plot(*zip(*points, strict=True), color=colours[name], linestyle=dashes, linewidth=1.2)
         axis.set_title(panel.title, loc="left", fontsize=10)
         axis.set_yscale("log" if panel.log_scale else "linear")
         axis.spines[["top", "right"]].set_visible(False)

@@ -8,8 +8,16 @@ import torch
 from egorecovery.cli.main import main
 
 
-def test_speed_is_measured_told_and_written(tmp_path, capsys):
-    torch.set_num_threads(1)  # the other cores may be busy, and threads that wait for each other spin
+@pytest.fixture
+def one_thread():
+    """Other cores may be busy, and threads that wait for each other spin."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_speed_is_measured_told_and_written(one_thread, tmp_path, capsys):
     path = tmp_path / "speed.json"
     assert main(["bench", "--recipe", "demo", "--device", "cpu", "--steps", "2", "--json", str(path)]) == 0
     told = capsys.readouterr().out

@@ -242,6 +242,9 @@ def test_policies_can_be_looked_at_on_a_store_of_fresh_episodes(traced, runs, tm
     capsys.readouterr()
     assert main([*asked, "--fresh", str(traced.root), "--out", str(tmp_path / "none")]) == 2
     assert "is not fresh" in capsys.readouterr().err
+    empty = EpisodeStore.create(tmp_path / "empty")
+    assert main([*asked, "--fresh", str(empty.root), "--out", str(tmp_path / "none")]) == 2
+    assert "no episode at all" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 
 

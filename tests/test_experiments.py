@@ -19,6 +19,7 @@ from egorecovery.cli import experiment as experiment_cli  # noqa: E402 - torch i
 from egorecovery.cli.main import main  # noqa: E402
 from egorecovery.episodes import EpisodeStore, Source  # noqa: E402
 from egorecovery.episodes.sealed import read_sealed  # noqa: E402
+from egorecovery.errors import StoreLocked  # noqa: E402
 from egorecovery.evaluation import film  # noqa: E402
 from egorecovery.experiments import (  # noqa: E402
     ExperimentFolder,
@@ -200,6 +201,32 @@ def test_a_store_with_more_episodes_than_were_ordered_is_refused(with_data):
     assert "1 episodes that this experiment did not order" in message  # of its source; the others are not drawn from
 
 
+def test_a_store_with_episodes_of_sources_that_nobody_asks_for_will_do(with_data, whole):
+    alone = Suite(name="alone", rows=(Row(method="robot_success", budget=episodes(1)),), tasks=SUITE.tasks)
+    outcome = run_tiny(with_data, suite=alone)
+    assert (outcome.done, outcome.failed) == ([CELLS["plain"]], {})
+    assert results(with_data, CELLS["plain"]) == results(whole, CELLS["plain"])
+
+
+def test_a_store_of_other_rooms_is_refused(with_data):
+    def in_a_plain_room(task):
+        return replace(protocol(task), varied_appearance=False)
+
+    messages = run_tiny(with_data, protocol=in_a_plain_room).failed.values()
+    assert len(messages) == len(CELLS)
+    assert all("collected in rooms that change, this experiment wants a plain room" in each for each in messages)
+
+
+def test_work_of_an_older_version_or_of_an_experiment_under_way_is_refused(with_data, tmp_path):
+    (with_data / "work.json").write_text('{"computed_by": 1}')
+    with pytest.raises(FolderError, match=r"made by version 1 .*use another --work"):
+        run_tiny(tmp_path / "out", work=with_data)
+    (with_data / "work.json").unlink()
+    other = ExperimentFolder.create(tmp_path / "other", "other", with_data)
+    with other.lock(), pytest.raises(StoreLocked):
+        run_tiny(tmp_path / "second", work=with_data)
+
+
 def test_suites_share_data_and_trainings_and_the_second_trains_only_what_is_new(with_data, tmp_path, whole):
     work = with_data.rename(tmp_path / "work")
     run_tiny(tmp_path / "first", work=work, only=[CELLS["full"]])
@@ -233,10 +260,10 @@ def test_an_experiment_killed_at_every_stage_ends_in_the_same_results(tmp_path, 
 def test_a_failing_cell_is_recorded_and_the_others_go_on(with_data, monkeypatch, whole):
     really = scheduler.run_training
 
-    def training(job, watch):
+    def training(job, *watched, **asked):
         if job.recipe.policy.correction is not None:
             raise ZeroDivisionError("the loss fell into a hole")
-        really(job, watch)
+        really(job, *watched, **asked)
 
     monkeypatch.setattr(scheduler, "run_training", training)
     outcome = run_tiny(with_data)

@@ -649,14 +649,13 @@ def test_commands_cover_uneven_seeds_and_changed_settings(tmp_path):
     ]
 
 
-def test_every_revision_is_named_and_what_was_not_committed_is_told(tmp_path):
+def test_the_youngest_revision_is_checked_out_and_the_others_and_what_was_not_committed_are_told(tmp_path):
     out = make_suite(tmp_path / "runs")
-    for seed, revision in enumerate(("aaa1111", "bbb2222-dirty")):
-        add_cell(out, "egorecovery", initial=solved(3), recovery=solved(3), seed=seed, revision=revision)
-    first = report_of(out)[0]["commands"][0]
-    assert first.startswith("git checkout ")
-    assert all(word in first for word in ("aaa1111", "bbb2222", "not committed"))
-    assert "-dirty" not in first
+    for seed, revision in enumerate(("ccc3333", "aaa1111-dirty", None)):
+        made = {"revision": revision, "finished_at": f"2026-11-16T1{seed}:00:00+00:00"}
+        add_cell(out, "egorecovery", initial=solved(3), recovery=solved(3), seed=seed, **made)
+    told = "git checkout aaa1111  # some cells were made at ccc3333; with changes that were not committed"
+    assert report_of(out)[0]["commands"][0] == told
 
 
 def test_the_same_folder_gives_the_same_report(two_methods):

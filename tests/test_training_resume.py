@@ -118,6 +118,7 @@ def test_run_killed_before_a_step_resumes_to_the_same_bits_as_an_unbroken_run(st
     run = tmp_path / "run"
     assert die(arguments(made_up, run), before_step=step) == -signal.SIGKILL
     assert steps_saved(run) == [each for each in (10, 20) if each <= step]
+    time.sleep(1.0)  # TensorBoard reads files in the order of the seconds in which they began
     assert main(arguments(made_up, run, resume=True)) == 0
     assert_same_bits(run, unbroken)
     assert tensorboard_steps(run) == [row["step"] for row in read_log(run / "log.jsonl", "train")]

@@ -54,7 +54,7 @@ class Diagnose:
                 self.task,
                 runs,
                 compare,
-                fresh=EpisodeStore(self.fresh) if self.fresh else None,
+                fresh=None if self.fresh is None else EpisodeStore(self.fresh),
                 command=self.command,
                 device=self.device,
                 progress=lambda what, done, total: advance(done, total),

@@ -121,12 +121,14 @@ def diagnose(
 
     Policies are looked at on episodes that they never saw: those that were held out, or all of a `fresh` store.
     """
-    data, fresh_data = recorded.data_hash(store, task), recorded.data_hash(fresh, task) if fresh else None
-    if fresh and (known := sorted(set(fresh.ids()) & set(store.ids()))):
-        raise RecipeError(
-            f"{fresh.root} is not fresh: {len(known)} of its episodes are in {store.root} too, as {known[0]}"
-        )
-    unseen = Unseen(store=fresh or store, fresh=fresh is not None)
+    data, fresh_data = recorded.data_hash(store, task), None
+    unseen = Unseen(store=store)
+    if fresh is not None:
+        fresh_data, unseen = recorded.data_hash(fresh, task), Unseen(store=fresh, fresh=True)
+        if known := sorted(set(fresh.ids()) & set(store.ids())):
+            raise RecipeError(
+                f"{fresh.root} is not fresh: {len(known)} of its episodes are in {store.root} too, as {known[0]}"
+            )
     found = Diagnosis(
         record={
             "schema": SCHEMA,
@@ -136,7 +138,7 @@ def diagnose(
             "task": task,
             "store": str(store.root),
             "data_hash": data,
-            "fresh": fresh and {"store": str(fresh.root), "data_hash": fresh_data},
+            "fresh": fresh_data and {"store": str(unseen.store.root), "data_hash": fresh_data},
             "policies": {run.label: _card(run, store) for run in runs},
             "compare": compare and {"label": compare.label, **_card(compare, store)},
         }

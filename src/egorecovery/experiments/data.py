@@ -12,7 +12,9 @@ from egorecovery.executors import Executor
 from egorecovery.experiments.cell import Cell
 from egorecovery.intent import label_store
 from egorecovery.training import Recipe
+from egorecovery.workcell.appearance import PLAIN
 from egorecovery.workcell.collection import Job, Order, collect
+from egorecovery.workcell.starts import Start
 
 DATA_SEED = 1  # evaluation starts are drawn from seed 0 and purposes of their own: no start is ever in the data
 
@@ -65,6 +67,7 @@ def provide(
             f"{root} holds {len(strangers)} episodes that this experiment did not order, such as {strangers[0]}: "
             "budgets would be drawn from them too; use another --out, or another --work"
         )
+    _require_same_room(store, wanted)
 
     def progress(order: Order, done: int, total: int) -> None:
         on_progress(f"{order.task} {order.source}", done, total)
@@ -72,3 +75,16 @@ def provide(
     collect(wanted, store, workers, executor, progress)
     label_store(store, recipe.intent, workers, lambda done, total: on_progress(f"{recipe.task} labels", done, total))
     return store
+
+
+def _require_same_room(store: EpisodeStore, orders: Sequence[Order]) -> None:
+    """Names do not tell it: one episode of each order, where there is any, does."""
+    for order in orders:
+        name = Job(order, 0, store.root).name
+        if name not in store.ids():
+            continue
+        start = Start.of(store.read(name).provenance.details["start"])
+        if (start.appearance == PLAIN) != order.plain_room:
+            rooms = ("rooms that change", "a plain room")
+            there, here = (rooms[plain] for plain in (not order.plain_room, order.plain_room))
+            raise StoreError(f"{store.root}: {name} was collected in {there}, this experiment wants {here}")

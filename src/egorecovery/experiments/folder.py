@@ -15,7 +15,8 @@ WORK is OUT, or a folder that several suites share.
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from platform import python_version
@@ -55,13 +56,28 @@ class ExperimentFolder:
             if found.suite != suite:
                 raise FolderError(f"{root} holds the suite {found.suite!r}, not {suite!r}; use another --out")
             found.require_current()
+            found._begin_work()
             return found
         if root.exists() and not {path.name for path in root.iterdir()} <= COPIED:
             raise FolderError(f"{root} is not empty and holds no experiment; name an empty or a new folder with --out")
         root.mkdir(parents=True, exist_ok=True)
         card = {"suite": suite, "schema": SCHEMA, "computed_by": COMPUTED_BY}
         write_file(root / "suite.json", json.dumps(card).encode() + b"\n")
+        found._begin_work()
         return found
+
+    def _begin_work(self) -> None:
+        """What is shared must have been computed as we do, too."""
+        if self._work == self.root:
+            return
+        card = self._work / "work.json"
+        if card.exists() or (self._work / "suite.json").exists():
+            there = json.loads((card if card.exists() else self._work / "suite.json").read_text())
+            if (version := there.get("computed_by", 1)) != COMPUTED_BY:
+                raise FolderError(f"{self._work} {_made_by(version)}; use another --work")
+        else:
+            self._work.mkdir(parents=True, exist_ok=True)
+            write_file(card, json.dumps({"computed_by": COMPUTED_BY}).encode() + b"\n")
 
     @property
     def suite(self) -> str:
@@ -80,17 +96,19 @@ class ExperimentFolder:
 
     def require_current(self) -> None:
         if (version := self.computed_by) != COMPUTED_BY:
-            raise FolderError(
-                f"{self.root} was made by version {version} of workcell and policy, this is {COMPUTED_BY}: old and new "
-                f"results must not be mixed; use another folder"
-            )
+            raise FolderError(f"{self.root} {_made_by(version)}; use another folder")
 
     def diagnoses(self) -> list[Path]:
         """The finished ones."""
         return sorted(path.parent for path in (self.root / DIAGNOSTICS).glob(f"[!.]*/{DIAGNOSIS}"))
 
-    def lock(self) -> WriterLock:
-        return WriterLock(self.root / "writer.lock")
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """One experiment at a time, also where several share their work."""
+        with ExitStack() as stack:
+            for folder in dict.fromkeys((self.root.resolve(), self._work.resolve())):
+                stack.enter_context(WriterLock(folder / "writer.lock"))
+            yield
 
     def data(self, store: str) -> Path:
         return self._work / "data" / store
@@ -250,6 +268,11 @@ def _unlike(card: dict[str, Any], plan: CellPlan) -> str:
     left, right = flat(before), flat(after)
     unlike = [f"{name}: {left.get(name)} against {right.get(name)}" for name in right if left.get(name) != right[name]]
     return "; ".join(unlike[:3]) or "fields that are no longer known"
+
+
+def _made_by(version: int) -> str:
+    told = f"was made by version {version} of workcell and policy, this is {COMPUTED_BY}"
+    return f"{told}: old and new results must not be mixed"
 
 
 def _by_name(value: Any) -> Any:

@@ -8,7 +8,7 @@ from egorecovery.experiments.timing import Pace
 
 @dataclass(kw_only=True)
 class Meter:
-    """Measures once so many are done: before that workers start, or pictures are decoded."""
+    """Measures once more than `warm` are done, in one go or several: until then workers start, pictures are decoded."""
 
     stage: Stage
     where: str  # task or store

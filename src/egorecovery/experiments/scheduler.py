@@ -273,6 +273,8 @@ class Scheduler:
         return work.seconds * work.rollouts / max(work.made, 1)
 
     def _failed(self, plans: Sequence[CellPlan], stage: Stage, error: Exception) -> None:
+        for plan in plans:  # how fast it went until then says nothing of the others
+            self.time_left.ended(stage, {"training": plan.training_id, "data": plan.cell.store}.get(stage, plan.id))
         message = str(error) if isinstance(error, EgoRecoveryError) else f"{type(error).__name__}: {error}"
         for plan in plans:
             self.folder.failed(plan, stage, message, "".join(format_exception(error)))

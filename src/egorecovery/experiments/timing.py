@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from egorecovery.evaluation.protocol import REGIMES
 from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.events import Stage
 from egorecovery.training import Recipe
@@ -34,9 +35,10 @@ class Timing:
         self._paces: dict[tuple[Stage, str], Pace] = {}
         for card in cards:
             task, batch = card["task"], card["recipe"]["batch"]
-            samples = card["training"]["steps"] * (batch["robot"] + batch["human"])
-            self.took("training", task, samples, card["training"]["seconds"])
-            self.took("evaluation", task, 2 * card["protocol"]["rollouts"], card["evaluation"]["seconds"])
+            seen = card["training"]["steps"] * (batch["robot"] + batch["human"])
+            self.took("training", task, seen, card["training"]["seconds"])
+            played = len(REGIMES) * card["protocol"]["rollouts"]
+            self.took("evaluation", task, played, card["evaluation"]["seconds"])
 
     def took(self, stage: Stage, where: str, count: int, seconds: float) -> None:
         """So many episodes, samples, rollouts, ... of a task or store."""
@@ -77,4 +79,4 @@ def samples(recipe: Recipe) -> int:
 
 def rollouts(plan: CellPlan) -> int:
     """From both kinds of starts."""
-    return 2 * plan.protocol.rollouts
+    return len(REGIMES) * plan.protocol.rollouts

@@ -23,7 +23,7 @@ class ActionProjection(nn.Linear):
 
 
 class ActionHead(nn.Module):
-    """Regresses the whole chunk at once."""
+    """Regresses the whole chunk at once; the projection is W_r of Eq. 2."""
 
     def __init__(self, config: PolicyConfig) -> None:
         super().__init__()

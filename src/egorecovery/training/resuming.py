@@ -51,7 +51,8 @@ def checkpoint_to_resume(run: Path, recipe: Recipe, data: str, resume: bool, run
     if found.data != data:
         raise CheckpointError(f"{there} was trained on other data: episodes or labels of the store have changed since")
     now = runtime.words
-    changed = [f"{name} {before}, now {now[name]}" for name, before in found.computed.items() if now[name] != before]
+    known = [(name, before) for name, before in found.computed.items() if name in now]
+    changed = [f"{name} {before}, now {now[name]}" for name, before in known if now[name] != before]
     if changed and runtime.first:
         print(f"{there} was computed with {'; '.join(changed)}: it goes on, but not bit for bit")
     return found

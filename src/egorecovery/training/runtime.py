@@ -38,7 +38,8 @@ class Runtime:
     def words(self) -> dict[str, str]:
         """For the record: these round differently."""
         precision = str(self.precision).removeprefix("torch.")
-        return {"device": self.device.type, "precision": precision, "deterministic": str(self.deterministic).lower()}
+        deterministic, ranks = str(self.deterministic).lower(), str(self.ranks)
+        return {"device": self.device.type, "precision": precision, "deterministic": deterministic, "processes": ranks}
 
 
 def start(device: str = "auto", precision: Precision = "auto", deterministic: bool = False) -> Runtime:

@@ -38,15 +38,15 @@ def commands(suite: Suite) -> list[str]:
 
 def _checkout(suite: Suite) -> list[str]:
     """The youngest revision; the others beside it, and what no checkout brings back."""
-    made = sorted((cell.finished_at, str(cell.record["revision"])) for cell in suite.cells if "revision" in cell.record)
-    revisions = list(dict.fromkeys(revision for _, revision in reversed(made)))
+    told = [(cell.finished_at, str(cell.record["revision"])) for cell in suite.cells if cell.record.get("revision")]
+    revisions = list(dict.fromkeys(revision for _, revision in sorted(told, reverse=True)))
     if not revisions:
         return []
     clean = list(dict.fromkeys(revision.removesuffix("-dirty") for revision in revisions))
     notes = [f"some cells were made at {', '.join(clean[1:])}"] * (len(clean) > 1)
     notes += ["with changes that were not committed"] * (clean != revisions)
-    told = f"  # {'; '.join(notes)}" if notes else ""
-    return [f"git checkout {shlex.quote(clean[0])}{told}"]
+    beside = f"  # {'; '.join(notes)}" if notes else ""
+    return [f"git checkout {shlex.quote(clean[0])}{beside}"]
 
 
 def _demo(suite: Suite) -> str:

@@ -2,12 +2,11 @@
 
 A finding that says "this does better than that" holds only if the 95% interval of the paired difference and the
 paired test both exclude zero in its direction, is contradicted if they do in the other, and else is undecided. (The
-test is asked as well because a bootstrap of a handful of starts is sure of itself too easily.) An undecided one whose
-difference is farther below the paper's than the errors of both allow is not seen: if there is an effect here, it is a
-smaller one. Both are about starts.
+test is asked as well because a bootstrap of a handful of starts is sure of itself too easily.) Both are about starts.
 Another training gives other rates on the same starts: where the spread of repeated trainings is known, the interval
-over trainings must exclude zero too. "Nominal data does not recover" is a rate, not a difference: both its intervals
-are held against a ceiling.
+over trainings must exclude zero too. An undecided difference that is farther below the paper's than the errors of both
+allow is not seen: if there is an effect here, it is a smaller one. "Nominal data does not recover" is a rate, not a
+difference: both its intervals are held against a ceiling.
 """
 
 import math

@@ -82,13 +82,13 @@ def _findings(numbers: Numbers, found: Sequence[Finding]) -> str:
     others = [f"{escape(claim.says)} <small>({TITLES[claim.suite]})</small>" for claim in elsewhere(numbers)]
     told = note(
         "A finding <b>holds</b> only if the 95% interval of the paired difference, and the paired test, exclude zero "
-        "in the claimed direction; it is <b>contradicted</b> if they do in the other. It is <b>not seen</b> if they do "
-        "neither and the difference is farther below the paper's than the errors of both allow. Claims about one rate "
-        f"are held against a ceiling of {CEILING:.0%}. Drawn: our difference in points with its interval (dot and bar) "
-        "and the paper's (open diamond), positive as claimed. Each finding is judged alone, without correction for "
-        "their number. Interval and test are about starts. Another training would have given other rates on the same "
-        "starts; where any was repeated, so that their spread is known, the interval with other trainings must exclude "
-        "zero as well."
+        "in the claimed direction; it is <b>contradicted</b> if they do in the other. If neither, it is <b>not "
+        "seen</b> where the difference is farther below the paper's than the errors of both allow, else undecided. "
+        f"Claims about one rate are held against a ceiling of {CEILING:.0%}. Drawn: our difference in points with its "
+        "interval (dot and bar) and the paper's (open diamond), positive as claimed. Each finding is judged alone, "
+        "without correction for their number. Interval and test are about starts. Another training would have given "
+        "other rates on the same starts; where any was repeated, so that their spread is known, the interval with "
+        "other trainings must exclude zero as well."
     )
     return (
         f"{told}{''.join(items)}<details><summary>{len(others)} findings that other suites test</summary>"

@@ -104,9 +104,9 @@ def _two_blocks(columns: Sequence[str | None], names: tuple[str, str], body: Seq
 
 def heat_frame(cols: str, head: str, body: Sequence[str], caption: str = "", kind: str = "") -> str:
     titled = f"<caption>{caption}</caption>" if caption else ""
-    kind = kind or ("few" if cols.count("<col>") <= FEW else "")
+    kinds = " ".join(["heat", *([kind] if kind else ["few"] * (cols.count("<col>") <= FEW))])
     return (
-        f'<div class="scroll"><table class="heat {kind}">{titled}<colgroup>{cols}</colgroup><thead>{head}</thead>'
+        f'<div class="scroll"><table class="{kinds}">{titled}<colgroup>{cols}</colgroup><thead>{head}</thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
 
