@@ -5,6 +5,7 @@ Sources that no cell at hand needs are left for later.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 from egorecovery.episodes import EpisodeStore, Source
 from egorecovery.errors import StoreError
@@ -83,7 +84,7 @@ def _require_same_room(store: EpisodeStore, orders: Sequence[Order]) -> None:
         name = Job(order, 0, store.root).name
         if name not in store.ids():
             continue
-        start = Start.of(store.read(name).provenance.details["start"])
+        start = Start.of(cast("dict[str, Any]", store.read(name).provenance.details["start"]))
         if (start.appearance == PLAIN) != order.plain_room:
             rooms = ("rooms that change", "a plain room")
             there, here = (rooms[plain] for plain in (not order.plain_room, order.plain_room))
