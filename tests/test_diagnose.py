@@ -278,7 +278,7 @@ def test_too_few_held_out_episodes_are_listed_with_their_number(made_up, tmp_pat
     assert main(training_arguments(made_up, tmp_path / "run", steps=1)) == 0
     found = diagnose(made_up, TASK, [opened(tmp_path / "run")], opened(tmp_path / "run", "other"), device="cpu")
     told = {one.what: one.reason for one in found.missing}
-    assert told["gate alignment, it, human"].startswith("1 held-out human recovery episodes")
+    assert told["gate alignment, it, human"].startswith("1 unseen human recovery episodes")
     assert "with human data too" in told["transfer probe"]
 
 

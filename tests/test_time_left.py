@@ -49,7 +49,7 @@ def known(data_s: float = 1.0, training_s: float = 100.0, evaluation_s: float = 
 
 
 def left_s(time_left: TimeLeft, work: Backlog) -> float | None:
-    return time_left.event(work, kind="progress", what="").left_s
+    return time_left.outlook(work).left_s
 
 
 def untrained(*left: tuple) -> Backlog:
@@ -158,15 +158,15 @@ def test_data_and_films_count(clock):
 def test_diagnostics_are_named_until_it_is_seen_how_long_they_take(clock):
     time_left = watched(clock, known())
     time_left.after_cells("diagnostics", 2)
-    event = time_left.event(untrained((FIRST, 1.0)), kind="progress", what="")
-    assert (event.left_s, event.then) == (pytest.approx(130.0), ("diagnostics",))
+    ahead = time_left.outlook(untrained((FIRST, 1.0)))
+    assert (ahead.left_s, ahead.then) == (pytest.approx(130.0), ("diagnostics",))
     time_left.at("diagnostics", "", 0, 2, where="")
     assert left_s(time_left, Backlog()) is None
     clock.now_s += 40.0
     time_left.at("diagnostics", "", 1, 2, where="")
     time_left.after_cells("diagnostics", 1)
-    event = time_left.event(Backlog(), kind="progress", what="")
-    assert (event.left_s, event.then) == (pytest.approx(40.0), ())
+    ahead = time_left.outlook(Backlog())
+    assert (ahead.left_s, ahead.then) == (pytest.approx(40.0), ())
 
 
 def test_the_demo_says_some_ten_minutes_before_it_begins(clock):

@@ -214,7 +214,7 @@ def _recoveries(observed: Sequence[ObservedEpisode], who: Embodiment) -> list[Ob
     own = [each for each in observed if each.source.is_recovery and each.source.embodiment is who]
     if len(own) < LEAST_EPISODES:
         raise DiagnosticError(
-            f"{len(own)} held-out {who} recovery episodes, at least {LEAST_EPISODES} are wanted: collect more, and "
-            "train with a larger held_out"
+            f"{len(own)} unseen {who} recovery episodes, at least {LEAST_EPISODES} are wanted: collect more, and "
+            "train with a larger held_out or give them with --fresh"
         )
     return own

@@ -77,5 +77,16 @@ class Afterwards:
         self.time_left.after_cells(stage, asked - done)
 
     def _tell(self, outcome: SuiteOutcome, stage: Stage, what: str, done: int, total: int) -> None:
-        event = self.time_left.event(Backlog(), kind="progress", what=what, stage=stage, done=done, total=total)
-        self.on_event(replace(event, cells_left=len(outcome.left)))
+        ahead = self.time_left.outlook(Backlog())
+        self.on_event(
+            Event(
+                kind="progress",
+                what=what,
+                stage=stage,
+                done=done,
+                total=total,
+                cells_left=len(outcome.left),
+                left_s=ahead.left_s,
+                then=ahead.then,
+            )
+        )

@@ -282,7 +282,9 @@ class Scheduler:
             self._tell("failed", plan.id, stage=stage, message=message)
 
     def _tell(self, kind: Any, what: str, **more: Any) -> None:
-        self.on_event(self.time_left.event(self._backlog(), kind=kind, what=what, **more))
+        work = self._backlog()
+        ahead = self.time_left.outlook(work)
+        self.on_event(Event(kind=kind, what=what, cells_left=work.cells, left_s=ahead.left_s, then=ahead.then, **more))
 
     def _backlog(self) -> Backlog:
         untrained = [*(each.training for each in self.running), *self.waiting]

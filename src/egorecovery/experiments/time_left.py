@@ -4,10 +4,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Any
 
 from egorecovery.experiments.cell import CellPlan
-from egorecovery.experiments.events import Event, Stage
+from egorecovery.experiments.events import Stage
 from egorecovery.experiments.meter import Meter
 from egorecovery.experiments.plan import Training
 from egorecovery.experiments.resources import Resources
@@ -34,6 +33,12 @@ class Backlog:
         found: set[Stage] = {"data"} if any(self.episodes.values()) else set()
         found |= {"training"} if self.trainings else set()
         return found | ({"evaluation"} if self.cells else set())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    left_s: float | None  # None where nobody knows
+    then: tuple[Stage, ...]  # comes after that, and nobody has seen how long it takes
 
 
 class TimeLeft:
@@ -77,8 +82,8 @@ class TimeLeft:
         """So many films, or tasks to diagnose, are to be made when all cells are done."""
         self._after[stage] = left
 
-    def event(self, work: Backlog, **told: Any) -> Event:
-        """What is told, with the time left where everything that it depends on was seen."""
+    def outlook(self, work: Backlog) -> Outlook:
+        """With the time left where everything that it depends on was seen."""
         known = self._known()
         seen = {stage for stage, _, _ in known.paces()}
         unseen: tuple[Stage, ...] = tuple(stage for stage, left in self._after.items() if left and stage not in seen)
@@ -86,7 +91,7 @@ class TimeLeft:
         if work.stages <= seen and not any((stage, "") in self._meters for stage in unseen):
             left_s = self._cells_s(work, known)
             left_s += sum(known.seconds(stage, "", left) or 0.0 for stage, left in self._after.items())
-        return Event(cells_left=work.cells, left_s=left_s, then=unseen, **told)
+        return Outlook(left_s=left_s, then=unseen)
 
     def _cells_s(self, work: Backlog, known: Timing) -> float:
         """Data first; then this process evaluates what is trained, and others train meanwhile if they are apart."""
