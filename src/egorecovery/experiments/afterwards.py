@@ -1,13 +1,13 @@
 """What is done when all cells are: policies are diagnosed, rollouts are filmed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from egorecovery.evaluation import REGIMES
-from egorecovery.experiments.cell import Cell, CellPlan
+from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.diagnosing import diagnose_cells
 from egorecovery.experiments.events import Event, Stage, SuiteOutcome
-from egorecovery.experiments.filming import film_cells, one_seed
+from egorecovery.experiments.filming import film_cells, first_of_rows, one_seed
 from egorecovery.experiments.folder import FILMS, ExperimentFolder
 from egorecovery.experiments.resources import Resources
 from egorecovery.experiments.time_left import Backlog, TimeLeft
@@ -26,11 +26,8 @@ class Afterwards:
 
     def announce(self) -> None:
         """It counts as time left while cells are under way."""
-        rows: dict[Cell, CellPlan] = {}
-        for plan in self.cells:
-            rows.setdefault(replace(plan.cell, seed=0), plan)
         self.time_left.after_cells("diagnostics", len(self._tasks) if self.diagnostics else 0)
-        self.time_left.after_cells("films", sum(map(self._films_left, rows.values())))
+        self.time_left.after_cells("films", sum(map(self._films_left, first_of_rows(self.cells))))
 
     def go(self, outcome: SuiteOutcome) -> None:
         if self.diagnostics:

@@ -80,9 +80,10 @@ def provide(
 
 def _require_same_room(store: EpisodeStore, orders: Sequence[Order]) -> None:
     """Names do not tell it: one episode of each order, where there is any, does."""
+    there_already = set(store.ids())
     for order in orders:
         name = Job(order, 0, store.root).name
-        if name not in store.ids():
+        if name not in there_already:
             continue
         start = Start.of(cast("dict[str, Any]", store.read(name).provenance.details["start"]))
         if (start.appearance == PLAIN) != order.plain_room:

@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,11 +43,13 @@ def film_cells(
 
 def one_seed(plans: Sequence[CellPlan], folder: ExperimentFolder) -> list[CellPlan]:
     """The first finished cell of every task and row."""
+    return first_of_rows(plan for plan in plans if folder.is_done(plan))
+
+
+def first_of_rows(plans: Iterable[CellPlan]) -> list[CellPlan]:
     first: dict[Cell, CellPlan] = {}
     for plan in plans:
-        row = replace(plan.cell, seed=0)
-        if row not in first and folder.is_done(plan):
-            first[row] = plan
+        first.setdefault(replace(plan.cell, seed=0), plan)
     return list(first.values())
 
 

@@ -70,14 +70,12 @@ class ExperimentFolder:
         """What is shared must have been computed as we do, too."""
         if self._work == self.root:
             return
-        card = self._work / "work.json"
-        if card.exists() or (self._work / "suite.json").exists():
-            there = json.loads((card if card.exists() else self._work / "suite.json").read_text())
-            if (version := there.get("computed_by", 1)) != COMPUTED_BY:
-                raise FolderError(f"{self._work} {_made_by(version)}; use another --work")
-        else:
+        cards = [card for name in ("work.json", "suite.json") if (card := self._work / name).exists()]
+        if not cards:
             self._work.mkdir(parents=True, exist_ok=True)
-            write_file(card, json.dumps({"computed_by": COMPUTED_BY}).encode() + b"\n")
+            write_file(self._work / "work.json", json.dumps({"computed_by": COMPUTED_BY}).encode() + b"\n")
+        elif (version := json.loads(cards[0].read_text()).get("computed_by", 1)) != COMPUTED_BY:
+            raise FolderError(f"{self._work} {_made_by(version)}; use another --work")
 
     @property
     def suite(self) -> str:
