@@ -23,9 +23,10 @@ from egorecovery.policy.config_json import to_json
 from egorecovery.training import RECIPES
 
 ORIGINAL = Path(os.environ.get("PAPER_RESULTS", "results.json"))  # the table that the packaged figures were taken from
+BUDGET_SUITES = ("scaling", "cost_matched", "low_robot_grounding")
 
 
-@pytest.mark.parametrize("suite", ["main", "scaling", "cost_matched", "low_robot_grounding"])
+@pytest.mark.parametrize("suite", ["main", *BUDGET_SUITES])
 def test_every_row_of_a_budget_table_is_a_row_of_the_suite(suite):
     papers = list(dict.fromkeys((row.name, row.budget) for row in rows() if row.suite == suite))
     ours = [(row.name, row.episodes) for row in suite_named(suite).rows]
@@ -48,7 +49,7 @@ def test_packaged_figures_are_the_papers():
             for regime in REGIMES:
                 method = row["method"].replace("+", "_")
                 assert paper_rate("main", method, task, regime, budget) == row[f"{regime}_sr"][task]
-    for suite in ("scaling", "cost_matched", "low_robot_grounding", "mechanism_ablation"):
+    for suite in (*BUDGET_SUITES, "mechanism_ablation"):
         for row in original[suite]:
             budget = tuple(row["budget"][source] for source in Source) if "budget" in row else None
             name = row.get("method") or row["variant"]
@@ -160,7 +161,8 @@ def test_data_is_ordered_for_the_largest_budgets_whatever_is_chosen():
     assert {str(order.source): order.episodes for order in plan.orders["cube_stack"]} == {
         "robot_success": 60,
         "robot_recovery": 90,
-        "human_recovery": 610,
+        "human_success": 810,
+        "human_recovery": 810,
     }
     assert {order.seed for order in plan.orders["cube_stack"]} == {DATA_SEED}
     assert {order.image_size for order in plan.orders["cube_stack"]} == {
@@ -168,6 +170,15 @@ def test_data_is_ordered_for_the_largest_budgets_whatever_is_chosen():
     }
     [cell] = plan.cells
     assert [str(order.source) for order in cell.orders] == ["robot_success", "robot_recovery"]
+
+
+def test_the_three_budget_suites_draw_from_one_store_and_share_their_trainings():
+    suites = [plan_suite(suite_named(name), tasks=["cup_brush"]) for name in BUDGET_SUITES]
+    assert len({plan.orders["cup_brush"] for plan in suites}) == 1
+    scaling, cost_matched, low_grounding = ({cell.training_id for cell in plan.cells} for plan in suites)
+    assert [len(scaling), len(cost_matched), len(low_grounding)] == [8, 13, 13]
+    assert len(scaling & cost_matched) == 1  # EgoRecovery with 50 + 50 and 300
+    assert len(cost_matched & low_grounding) == 2  # both methods with 50 + 20 and 600
 
 
 def test_robot_recoveries_from_anywhere_are_other_data_and_people_show_the_same():

@@ -63,7 +63,7 @@ def plan_suite(
     chosen = [cell for cell in cells if not only or any(fnmatchcase(cell.id, pattern) for pattern in only)]
     if not chosen:
         raise RecipeError(f"no cell of {suite.name} is called {' or '.join(only)}; see --list for their names")
-    sharing = {cell.store: [other for other in cells if other.store == cell.store] for cell in cells}
+    sharing = {cell.store: [other for other in suite.sharing(tasks) if other.store == cell.store] for cell in cells}
     recipes = {store: recipe(its_cells[0].task) for store, its_cells in sharing.items()}
     protocols: dict[str, EvaluationProtocol] = {
         store: replace(protocol(its_cells[0].task), rollouts=rollouts, starts_seed=starts_seed)

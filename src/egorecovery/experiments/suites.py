@@ -59,6 +59,7 @@ class Suite:
     name: str
     rows: tuple[Row, ...]
     tasks: tuple[str, ...] = ALL_TASKS  # unless others are asked for
+    beside: tuple[Row, ...] = ()  # rows of other suites: stores are large enough for them too, so they can be shared
 
     def cells(self, tasks: Sequence[str] | None = None, seeds: Sequence[int] = (0,)) -> list[Cell]:
         """All of the first seed before the next: a run that is out of time has a whole table of fewer seeds."""
@@ -78,6 +79,10 @@ class Suite:
             for task in (self.tasks if tasks is None else tasks)
             for row in self.rows
         ]
+
+    def sharing(self, tasks: Sequence[str] | None = None) -> list[Cell]:
+        """Everything that its stores must be large enough for."""
+        return replace(self, rows=(*self.rows, *self.beside)).cells(tasks)
 
 
 def main() -> Suite:
@@ -99,25 +104,38 @@ def main() -> Suite:
 
 def scaling() -> Suite:
     """More human episodes, of either kind."""
-    rows: list[Row] = []
-    for human in (200, 300, 500, 800):
-        rows += [
-            Row(method="human_success_mix", budget=episodes(50, 50, human_success=human)),
-            Row(method="egorecovery", budget=episodes(50, 50, human_recovery=human)),
-        ]
-    return Suite(name="scaling", rows=tuple(rows))
+    return Suite(name="scaling", rows=_scaling_rows(), beside=(*_cost_matched_rows(), *_low_grounding_rows()))
 
 
 def cost_matched() -> Suite:
     """Ten robot recoveries cost an operator as much as a hundred human ones: the same hours, spent differently."""
-    mixtures = [(80 - 10 * tens, 100 * tens) for tens in range(1, 7)]
-    return Suite(name="cost_matched", rows=(_robot_only(80), *_both_methods(mixtures)))
+    return Suite(name="cost_matched", rows=_cost_matched_rows(), beside=(*_scaling_rows(), *_low_grounding_rows()))
 
 
 def low_robot_grounding() -> Suite:
     """Few robot recoveries, more and more human ones."""
-    mixtures = [(20, human) for human in (100, 200, 300, 400, 500, 600)]
-    return Suite(name="low_robot_grounding", rows=(_robot_only(20), *_both_methods(mixtures)))
+    return Suite(
+        name="low_robot_grounding", rows=_low_grounding_rows(), beside=(*_scaling_rows(), *_cost_matched_rows())
+    )
+
+
+def _scaling_rows() -> tuple[Row, ...]:
+    return tuple(
+        row
+        for human in (200, 300, 500, 800)
+        for row in (
+            Row(method="human_success_mix", budget=episodes(50, 50, human_success=human)),
+            Row(method="egorecovery", budget=episodes(50, 50, human_recovery=human)),
+        )
+    )
+
+
+def _cost_matched_rows() -> tuple[Row, ...]:
+    return (_robot_only(80), *_both_methods([(80 - 10 * tens, 100 * tens) for tens in range(1, 7)]))
+
+
+def _low_grounding_rows() -> tuple[Row, ...]:
+    return (_robot_only(20), *_both_methods([(20, human) for human in (100, 200, 300, 400, 500, 600)]))
 
 
 def _robot_only(robot_recovery: int) -> Row:
