@@ -1,17 +1,27 @@
 """The fast path against the plain one: fused kernels, bfloat16 and CUDA graphs must not change what is learnt."""
 
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 
 import pytest
 import torch
+from torch import Tensor
 
 from egorecovery.policy import PolicyConfig, VisionConfig
-from egorecovery.policy.kernels import fused, plain_kernels
+from egorecovery.policy.kernels import plain_kernels
+from egorecovery.policy.kernels.dispatch import runs_fused
 from egorecovery.policy.policy import Policy
 from egorecovery.training import RECIPES, Batch, Recipe
-from egorecovery.training.runtime import Runtime, seed_initialisation
+from egorecovery.training.plan import StepPlan
+from egorecovery.training.recipe import Optimisation
+from egorecovery.training.runtime import Precision, Runtime, seed_initialisation, start
 from egorecovery.training.speed import training_step
+from step_arms import Arm, assert_every_step_agrees, off_by, unequal
+from tiny_policy import tiny_config
 
+CLIPPING = {"optimisation": Optimisation(clip_after=5, average_decay=0.9)}  # within twenty steps
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
@@ -57,27 +67,109 @@ def test_fused_bfloat16_gives_the_losses_and_gradients_of_plain_float32() -> Non
 
 @CUDA
 @pytest.mark.gpu
-def test_fused_float32_gives_the_gradients_of_plain_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fused, "networks_in_float32", True)  # what is needed before that can be the default
+def test_a_float32_step_on_a_gpu_gives_the_gradients_of_plain_float32() -> None:
     device = torch.device("cuda")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     exact, _, _ = gradients_and_loss(Runtime(device=device), recipe(), plain=True)
     quick, _, _ = gradients_and_loss(Runtime(device=device), recipe())
+    assert runs_fused(quick)  # the norms are; attention is torch's
     assert float((quick - exact).norm() / exact.norm()) < 2e-3
 
 
 @CUDA
 @pytest.mark.gpu
-def test_a_captured_step_trains_as_an_uncaptured_one() -> None:
-    means = []
-    for graph in (False, True):
-        runtime = Runtime(device=torch.device("cuda"), precision=torch.bfloat16, graph=graph)
-        seed_initialisation(3)
-        policy = Policy(recipe().policy).on(runtime.device)
-        torch.manual_seed(5)
-        step, plans = training_step(recipe(), policy, runtime)
-        for index in range(20):
-            step.run(plans(index))
-        means.append(step.means())
-    for name, value in means[0].items():
-        assert means[1][name] == pytest.approx(value, rel=2e-2, abs=5e-3), name
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float32], ids=str)
+def test_captured_steps_change_every_parameter_as_uncaptured_ones_do(precision: torch.dtype) -> None:
+    runtime = Runtime(device=torch.device("cuda"), precision=precision)
+    arms = Arm(recipe(**CLIPPING), runtime), Arm(recipe(**CLIPPING), replace(runtime, graph=True))
+    assert_every_step_agrees(*arms)
+
+
+@CUDA
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_captured_steps_leave_the_bits_of_uncaptured_ones_in_deterministic_mode(precision: Precision) -> None:
+    """In a process of its own: the mode is for good."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        assert process.submit(unequal_when_deterministic, precision).result() == []
+
+
+def unequal_when_deterministic(precision: Precision) -> list[str]:
+    runtime = start("cuda", precision, deterministic=True)
+    return unequal(*(Arm(recipe(**CLIPPING), replace(runtime, graph=graph)) for graph in (False, True)))
+
+
+def arm_on_cpu(precision: torch.dtype = torch.float32) -> Arm:
+    chosen = replace(recipe(**CLIPPING), policy=tiny_config(), batch=Batch(robot=3, human=2))
+    return Arm(chosen, Runtime(device=torch.device("cpu"), precision=precision))
+
+
+def tamper(arm: Arm, parameter: str, at: int, with_update: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """Update number `at` leaves in this parameter what `with_update` makes of the values before and after it."""
+    update, weight = arm.step.optimiser.update, dict(zip(arm.names, arm.weights.trained, strict=True))[parameter]
+
+    @torch.no_grad()
+    def tampered(*given: Tensor) -> None:
+        before = weight.clone()
+        update(*given)
+        if arm.step.optimiser.step == at:
+            weight.copy_(with_update(before, weight))
+
+    arm.step.optimiser.update = tampered
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
+def test_two_arms_of_the_same_training_agree(precision: torch.dtype) -> None:
+    assert_every_step_agrees(arm_on_cpu(precision), arm_on_cpu(precision))
+    assert unequal(arm_on_cpu(precision), arm_on_cpu(precision), steps=2) == []
+
+
+@pytest.mark.parametrize(
+    "with_update",
+    [lambda before, after: before, lambda before, after: after + (after - before)],
+    ids=["skipped", "doubled"],
+)
+def test_one_update_of_one_parameter_skipped_or_doubled_is_seen(
+    with_update: Callable[[Tensor, Tensor], Tensor],
+) -> None:
+    ours, theirs = arm_on_cpu(), arm_on_cpu()
+    tamper(theirs, "trunk.final_norm.bias", 3, with_update)
+    with pytest.raises(AssertionError, match=r"step 2: .*\{'master trunk.final_norm.bias': 1.0\}"):
+        assert_every_step_agrees(ours, theirs)
+    theirs = arm_on_cpu()
+    tamper(theirs, "trunk.final_norm.bias", 3, with_update)
+    assert unequal(arm_on_cpu(), theirs, steps=3) == ["master trunk.final_norm.bias"]
+
+
+def test_a_skipped_or_doubled_change_of_any_tensor_is_seen() -> None:
+    """Also of every moment and average."""
+    arm = arm_on_cpu()
+    arm.run(0)
+    before = arm.tensors()
+    arm.run(1)
+    after = arm.tensors()
+    for wrong in (before, {name: 2 * value - before[name] for name, value in after.items()}):
+        apart = off_by(before, after, wrong)
+        assert set(apart) == set(after)
+        assert list(apart.values()) == pytest.approx([1.0] * len(apart), abs=1e-3)
+
+
+@pytest.mark.parametrize("lost", ["norms", "sums", "one term"])
+def test_a_step_that_is_not_remembered_or_not_logged_is_seen(lost: str) -> None:
+    ours, theirs = arm_on_cpu(), arm_on_cpu()
+    run = theirs.step.run
+
+    def forgetful(plan: StepPlan) -> None:
+        kept = {name: value.clone() for name, value in theirs.step.state().items()}
+        run(plan)
+        if plan.step == 7:
+            if lost == "norms":
+                theirs.step.clip.load({"norms": kept["clip.norms"], "seen": theirs.step.clip.seen})
+            elif lost == "sums":
+                theirs.step._summed -= 1
+            else:
+                theirs.step._sums["gradient_norm"].copy_(kept["sums.gradient_norm"])
+
+    theirs.step.run = forgetful
+    with pytest.raises(AssertionError):
+        assert_every_step_agrees(ours, theirs, steps=9)

@@ -14,11 +14,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import Tensor  # noqa: E402 - torch is an extra
+from torch.autograd.function import BackwardCFunction  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812 - its usual name
 
 from egorecovery.errors import RecipeError  # noqa: E402
 from egorecovery.policy import kernels  # noqa: E402
-from egorecovery.policy.kernels.dispatch import INTERPRETED, runs_fused, runs_fused_network, triton  # noqa: E402
+from egorecovery.policy.kernels.dispatch import INTERPRETED, triton  # noqa: E402
 from egorecovery.policy.kernels.layer_norm import totals  # noqa: E402
 
 layer_norm_kernel = sys.modules[totals.__module__]  # the package's own `layer_norm` is the function
@@ -32,11 +33,9 @@ needs_kernels = [
 needs_cuda = [pytest.mark.gpu, pytest.mark.skipif(not CUDA, reason="needs CUDA")]
 plain_only = pytest.mark.skipif(INTERPRETED, reason="the CPU runs kernels under TRITON_INTERPRET")
 
-
-@pytest.fixture(autouse=True)
-def float32_too(monkeypatch):
-    """Here also the kernels that are not used in float32 are put to the test."""
-    monkeypatch.setattr(kernels.fused, "networks_in_float32", True)
+# Where two numbers are equal to rounding, a ReLU or a maximum may fall on another side than in float64: some 1 in 10
+# million does, and a single one is up to 1e-3 of a gradient's norm at these sizes.
+FLIPPED = 5e-3
 
 
 @dataclass
@@ -74,6 +73,11 @@ def outputs_and_gradients(case: Case, inputs: list[Tensor]) -> list[Tensor]:
 def relative_error(found: Tensor, wanted: Tensor) -> float:
     found, wanted = found.detach(), wanted.detach()
     return float((found.double() - wanted.double()).norm() / wanted.double().norm())
+
+
+def by_kernel(out: Tensor) -> bool:
+    """Only the kernels' gradients are functions of ours; the plain path is torch's from end to end."""
+    return isinstance(out.grad_fn, BackwardCFunction)
 
 
 def self_attention_case(batch: int, tokens: int, width: int, heads: int) -> Case:
@@ -158,6 +162,7 @@ REAL = [
     max_pool_case(192, 64, 112, 112, 32),
     max_pool_case(576, 64, 48, 48, 32),
 ]
+REAL_NORMS = [case for case in REAL if "attention" not in case.name]
 
 
 def by_torch(case: Case) -> Callable[..., Tensor | tuple[Tensor, ...]]:
@@ -205,20 +210,22 @@ def test_plain_path_equals_the_operation_spelt_out_in_torch(case):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
-def check_kernel(case: Case, dtype: torch.dtype, tolerance: float) -> None:
+def check_kernel(case: Case, dtype: torch.dtype, tolerance: float, of_gradients: float | None = None) -> None:
     """Kernel on `dtype` against the plain path in float64, with memory that the kernel gets poisoned before."""
     seed = time.time_ns() % 2**31  # fresh every time: a failure names it
     inputs = case.inputs(dtype, seed)
-    assert runs_fused(*inputs)
     poison = [torch.full_like(tensor, float("nan")) for tensor in inputs for _ in range(3)]
     del poison  # its memory is what the allocator hands out next
     found = outputs_and_gradients(case, inputs)
+    assert by_kernel(found[0])
     doubles = [tensor.detach().double().requires_grad_() for tensor in inputs]
     with kernels.plain_kernels():
         wanted = outputs_and_gradients(case, doubles)
+    assert not by_kernel(wanted[0])
     for number, (out, expected) in enumerate(zip(found, wanted, strict=True)):
         error = relative_error(out, expected)
-        assert error < tolerance, f"{case.name}: output or gradient {number} is off by {error:.2e} (seed {seed})"
+        allowed = tolerance if out.requires_grad else of_gradients or tolerance
+        assert error < allowed, f"{case.name}: output or gradient {number} is off by {error:.2e} (seed {seed})"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
@@ -226,12 +233,19 @@ def check_kernel(case: Case, dtype: torch.dtype, tolerance: float) -> None:
 def test_kernel_equals_plain_path_on_small_sizes(case, dtype):
     if INTERPRETED and dtype == torch.bfloat16 and "attention" in case.name:
         pytest.skip("Triton's interpreter multiplies bfloat16 matrices as if they were integers")
+    if CUDA and dtype == torch.float32 and "attention" in case.name:
+        pytest.skip("attention in float32 is torch's on a GPU")
     check_kernel(case, dtype, {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}[dtype])
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=needs_cuda, id=case.name) for case in REAL])
 def test_kernel_equals_plain_path_on_training_sizes(case):
     check_kernel(case, torch.bfloat16, 1e-2)
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=needs_cuda, id=case.name) for case in REAL_NORMS])
+def test_norm_in_float32_equals_plain_path_on_training_sizes(case):
+    check_kernel(case, torch.float32, 2e-5, of_gradients=None if "layer norm" in case.name else FLIPPED)
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=needs_cuda, id=case.name) for case in REAL])
@@ -243,12 +257,16 @@ def test_kernel_gives_the_same_bits_twice(case):
 
 @pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
 def test_learned_queries_expanded_over_the_batch_get_their_summed_gradient(marked):
-    query_MD = torch.randn(20, 32, device=DEVICE, requires_grad=True)
-    kv_BN2D = torch.randn(3, 12, 64, device=DEVICE)
-    found = torch.autograd.grad(kernels.cross_attention(query_MD.expand(3, -1, -1), kv_BN2D, 2).sum(), query_MD)[0]
+    query_MD = torch.randn(20, 32, device=DEVICE).half().requires_grad_()
+    kv_BN2D = torch.randn(3, 12, 64, device=DEVICE).half()
+    attended_BMD = kernels.cross_attention(query_MD.expand(3, -1, -1), kv_BN2D, 2)
+    assert by_kernel(attended_BMD)
+    found = torch.autograd.grad(attended_BMD.sum(), query_MD)[0]
+    doubles = query_MD.detach().double().requires_grad_()
     with kernels.plain_kernels():
-        wanted = torch.autograd.grad(kernels.cross_attention(query_MD.expand(3, -1, -1), kv_BN2D, 2).sum(), query_MD)[0]
-    assert relative_error(found, wanted) < 1e-4
+        attended_BMD = kernels.cross_attention(doubles.expand(3, -1, -1), kv_BN2D.double(), 2)
+        wanted = torch.autograd.grad(attended_BMD.sum(), doubles)[0]
+    assert relative_error(found, wanted) < 2e-3
 
 
 @pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
@@ -372,13 +390,12 @@ def test_augmenting_kernel_equals_plain_path(view, cells):
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
-def test_a_network_in_float32_takes_the_plain_path_unless_told_otherwise(marked, dtype, monkeypatch):
-    stream = torch.randn(2, 3, 16, device=DEVICE, dtype=dtype)
-    assert runs_fused_network(stream)
-    monkeypatch.setattr(kernels.fused, "networks_in_float32", False)
-    assert runs_fused_network(stream) == (dtype != torch.float32)
+def test_on_a_gpu_attention_in_float32_is_torchs_and_norms_are_fused(marked, dtype):
+    attention, norm = self_attention_case(2, 16, 32, 2), layer_norm_case(2, 3, 16)
+    assert by_kernel(norm.function(*norm.inputs(dtype)))
+    assert by_kernel(attention.function(*attention.inputs(dtype))) == (dtype != torch.float32 or INTERPRETED)
 
 
 def test_plain_kernels_switches_back_on_leaving():

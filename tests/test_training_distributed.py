@@ -20,7 +20,8 @@ from training_store import training_arguments
 pytestmark = pytest.mark.slow
 
 STEPS = 12
-STOPPED_AFTER = 7  # not a multiple of the log's interval
+SIGNALLED_IN = 4  # index of a step after which processes do not agree on stopping
+STOPPED_AFTER = 7  # the next that they do; not a multiple of the log's interval
 CHANGES = {
     "augmentation.state_noise": "0.05",
     "policy.drop_path": "0.2",
@@ -55,7 +56,7 @@ def together(made_up, tmp_path_factory) -> tuple[Path, dict[str, Any]]:
     )
     runs = [
         {"arguments": whole, "signal": None},
-        {"arguments": stopped, "signal": [1, STOPPED_AFTER - 1]},
+        {"arguments": stopped, "signal": [1, SIGNALLED_IN]},
         {"arguments": resumed, "signal": None},
     ]
     (out / "order.json").write_text(json.dumps({"out": str(out), "runs": runs}))

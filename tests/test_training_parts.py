@@ -2,6 +2,7 @@
 
 from dataclasses import fields, replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from egorecovery.errors import RecipeError  # noqa: E402
 from egorecovery.intent import label_store  # noqa: E402
 from egorecovery.policy.config_json import differences  # noqa: E402
 from egorecovery.recovery import Annotation, AnnotationJournal  # noqa: E402
+from egorecovery.training import agreement  # noqa: E402
+from egorecovery.training.agreement import Agreement  # noqa: E402
 from egorecovery.training.clipping import REMEMBERED, MadClip  # noqa: E402
 from egorecovery.training.frame_table import FrameTable  # noqa: E402
 from egorecovery.training.methods import ABLATIONS, MAIN, METHODS, TARGETS, egorecovery  # noqa: E402
@@ -33,6 +36,7 @@ from egorecovery.training.recipe import (  # noqa: E402
     demo,
     paper,
 )
+from egorecovery.training.runtime import Runtime  # noqa: E402
 from egorecovery.training.scoring import action_error, auc, thinned  # noqa: E402
 from making import make_episode  # noqa: E402
 
@@ -512,3 +516,61 @@ def test_frames_to_score_are_spread_over_every_source_there_is(rng):
     last = np.array(rows)[frames.source_F[rows] == 3]
     assert (last[0], last[-1]) == (130, 379)
     assert np.ptp(np.diff(last)) <= 1
+
+
+TWO = Runtime(device=torch.device("cpu"), ranks=2)
+
+
+@pytest.fixture
+def agreed_at(monkeypatch):
+    """When two processes agree on stopping, in seconds, if their steps take so long; a slower one's wait included."""
+
+    def run(step_times_s: list[float], slower: float = 1.0) -> list[float]:
+        now_s, times_s = 0.0, []
+
+        def all_reduce(told, op):
+            times_s.append(now_s)
+            told[1] *= slower
+
+        monkeypatch.setattr(agreement, "time", SimpleNamespace(monotonic=lambda: now_s))
+        monkeypatch.setattr(agreement.dist, "all_reduce", all_reduce)
+        agreeing = Agreement(TWO)
+        for step_s in step_times_s:
+            now_s += step_s
+            assert not agreeing.stopping(lambda: False)
+        return times_s
+
+    return run
+
+
+@pytest.mark.parametrize("step_s", [0.002, 0.035, 0.3, 2.0])
+def test_processes_agree_on_stopping_about_twice_a_second_however_fast_they_are(agreed_at, step_s):
+    times_s = agreed_at([step_s] * 4000)
+    assert times_s[0] == step_s
+    gaps_s = np.diff(times_s)
+    assert gaps_s.max() <= max(0.5, step_s) + 1e-6
+    assert gaps_s[8:].min() > 0.29  # by then the interval has doubled up to its size
+
+
+def test_agreement_comes_as_often_when_steps_grow_slow(agreed_at):
+    times_s = np.array(agreed_at([0.002] * 1000 + [0.05] * 200))
+    slow_s = times_s[times_s > 2.0]
+    late_s = np.diff(slow_s)
+    assert late_s.max() < 0.5 / 0.002 * 0.05 + 1  # once, since nobody knew
+    assert np.sort(late_s)[-2] < 0.6
+
+
+def test_the_slowest_process_sets_the_interval(agreed_at):
+    quick, slow = (len(agreed_at([0.01] * 1000, slower)) for slower in (1.0, 5.0))
+    assert slow == pytest.approx(5 * quick, rel=0.2)
+
+
+def test_a_request_to_another_process_is_ones_own(monkeypatch):
+    monkeypatch.setattr(agreement.dist, "all_reduce", lambda told, op: told.copy_(torch.tensor([1.0, 0.1])))
+    assert Agreement(TWO).stopping(lambda: False)
+
+
+def test_a_process_alone_answers_after_every_step():
+    alone = Agreement(Runtime(device=torch.device("cpu")))
+    answers = iter([False, False, True])
+    assert [alone.stopping(lambda: next(answers)) for _ in range(3)] == [False, False, True]

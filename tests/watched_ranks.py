@@ -1,5 +1,7 @@
 """Training runs under torchrun, watched: `watched_ranks.py ORDER.json`, in each process.
 
+Processes agree on stopping after steps 1, 3, 7, 15 and so on, however fast they are.
+
 The order is {"out": folder, "runs": [{"arguments": ["train", ...], "signal": [rank, step] or null}, ...]}. Each process
 writes `rank_N.json` to the folder: per run its exit code, its rows of each embodiment and step, and what it changed.
 """
@@ -14,7 +16,7 @@ from typing import Any
 import torch
 
 from egorecovery.cli.main import main
-from egorecovery.training import Recipe, loop
+from egorecovery.training import Recipe, agreement, loop
 from egorecovery.training.frame_table import FrameTable
 from egorecovery.training.plan import StepPlan
 from egorecovery.training.step import TrainingStep
@@ -54,6 +56,7 @@ def watched(order: dict[str, Any]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    agreement.ANSWERED_S = float("inf")
     order = json.loads(Path(sys.argv[1]).read_text())
     seen = [watched(each) for each in order["runs"]]
     Path(order["out"], f"rank_{RANK}.json").write_text(json.dumps(seen))

@@ -19,6 +19,7 @@ from egorecovery.policy.config_json import to_json
 from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.policy import Policy
 from egorecovery.training import frame_table
+from egorecovery.training.agreement import Agreement
 from egorecovery.training.frame_table import FrameTable
 from egorecovery.training.logs import RunLog
 from egorecovery.training.pictures import Pictures, ResidentPictures, StreamedPictures, decode
@@ -85,8 +86,8 @@ def train(
     """Trains to the recipe's last step. Files appear in `run`: recipe.json, log.jsonl, checkpoints/.
 
     A `probe` is another store, all of whose episodes of the task are scored beside the held-out ones. Trainings that
-    are given the same `turn_file` get ready side by side and step one after another. `stop` is asked after every step;
-    if it says so, or a signal did, the run saves and raises `Stopped`.
+    are given the same `turn_file` get ready side by side and step one after another. `stop` is asked after every step,
+    by several processes about twice a second; if it says so, or a signal did, the run saves and raises `Stopped`.
     """
     schedule = schedule or Schedule()
     if recipe.batch.robot % runtime.ranks or recipe.batch.human % runtime.ranks:
@@ -176,6 +177,7 @@ class _Run:
     def _steps(self, done: int, steps: int, asked_to_stop: list[int]) -> Path:
         checkpoint = self.run / "checkpoints" / f"step_{done:08d}"
         since, since_s = done, time.monotonic()
+        agreement = Agreement(self.runtime)
         for index in range(done, steps):
             self.step.run(self.plan(index))
             done = index + 1
@@ -195,7 +197,7 @@ class _Run:
             if done % self.schedule.score == 0 or done == steps:
                 self._score(done)
                 since, since_s = done, time.monotonic()
-            stopping = self._on_any_rank(bool(asked_to_stop) or self.stop())
+            stopping = agreement.stopping(lambda: bool(asked_to_stop) or self.stop())
             if done % self.schedule.save == 0 or done == steps or stopping:
                 self._stop_if_not_finite()
                 checkpoint = self._save(done)
@@ -205,14 +207,6 @@ class _Run:
 
     def plan(self, index: int) -> StepPlan:
         return plan_step(self.recipe, self.frames.robot_frames, self.frames.human_frames, index)
-
-    def _on_any_rank(self, stopping: bool) -> bool:
-        """All processes must stop at the same step."""
-        if self.runtime.ranks == 1:
-            return stopping
-        flag = torch.tensor(float(stopping), device=self.runtime.device)
-        torch.distributed.all_reduce(flag)
-        return bool(flag.item())
 
     def _stop_if_not_finite(self) -> None:
         bad = self.step.bad_step()

@@ -17,11 +17,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import scaled_dot_product_attention
 
-from egorecovery.policy.kernels.dispatch import jit, power_of_two_from, runs_fused_network, tl
+from egorecovery.policy.kernels.dispatch import INTERPRETED, jit, power_of_two_from, runs_fused, tl
 
 LONGEST = 128  # tokens; beyond it a probability tile no longer fits in registers
 HEAD_WIDTHS = (16, 32, 64)
-WIDEST_HEAD_BYTES = 128  # float32 heads of 64 would need more shared memory than there is
 E_LOG2 = log2(2.718281828459045)  # exp(x) = exp2(x * E_LOG2): the hardware only has exp2
 
 
@@ -70,12 +69,14 @@ def plain_attention(
 
 
 def _fits(query_BMD: Tensor, key_BND: Tensor, heads: int) -> bool:
+    """On a GPU, float32 is left to torch: the kernel is suspected of a crash there (docs/speed.md), and float32 heads
+    of 64 would need more shared memory than there is."""
     return (
-        runs_fused_network(query_BMD, key_BND)
+        runs_fused(query_BMD, key_BND)
+        and (query_BMD.element_size() == 2 or INTERPRETED)
         and query_BMD.dtype == key_BND.dtype
         and max(query_BMD.shape[1], key_BND.shape[1]) <= LONGEST
         and query_BMD.shape[-1] in [heads * width for width in HEAD_WIDTHS]
-        and query_BMD.shape[-1] // heads * query_BMD.element_size() <= WIDEST_HEAD_BYTES
     )
 
 

@@ -30,9 +30,6 @@ class Switch:
     """Whether kernels may run at all. Mutable and global: a parity test compares both paths of one model."""
 
     enabled: bool = True
-    networks_in_float32: bool = (
-        INTERPRETED  # off on a GPU: one of these kernels reads where it must not (docs/speed.md)
-    )
 
 
 fused = Switch()
@@ -57,11 +54,6 @@ def runs_fused(*tensors: Tensor | None) -> bool:
         (INTERPRETED or tensor.is_cuda) and tensor.device == present[0].device and tensor.dtype in KERNEL_DTYPES
         for tensor in present
     )
-
-
-def runs_fused_network(first: Tensor, *others: Tensor | None) -> bool:
-    """The same for the operations of the network, whose first tensor says what it computes in."""
-    return (first.dtype != torch.float32 or fused.networks_in_float32) and runs_fused(first, *others)
 
 
 def jit(kernel: Callable[..., Any]) -> Any:

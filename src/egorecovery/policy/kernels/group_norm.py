@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import group_norm as torch_group_norm
 from torch.nn.functional import relu as torch_relu
 
-from egorecovery.policy.kernels.dispatch import is_power_of_two, jit, power_of_two_from, runs_fused_network, tl
+from egorecovery.policy.kernels.dispatch import is_power_of_two, jit, power_of_two_from, runs_fused, tl
 from egorecovery.policy.kernels.group_norm_parts import (
     EPSILON,
     gradient_means,
@@ -44,7 +44,7 @@ def group_norm_act(
     relu: bool = True,
 ) -> Float[Tensor, "N C H W"]:
     """relu(GN(image) + residual), channels last."""
-    if runs_fused_network(image_NCHW, weight_C, bias_C, residual_NCHW) and group_norm_fits(image_NCHW, groups):
+    if runs_fused(image_NCHW, weight_C, bias_C, residual_NCHW) and group_norm_fits(image_NCHW, groups):
         return _GroupNormAct.apply(image_NCHW, groups, weight_C, bias_C, residual_NCHW, relu)
     return plain_group_norm_act(image_NCHW, groups, weight_C, bias_C, residual_NCHW, relu)
 

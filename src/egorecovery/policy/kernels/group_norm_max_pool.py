@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import group_norm, max_pool2d, relu
 
-from egorecovery.policy.kernels.dispatch import ceil_div, jit, runs_fused_network, tl
+from egorecovery.policy.kernels.dispatch import ceil_div, jit, runs_fused, tl
 from egorecovery.policy.kernels.group_norm import channels_last, group_norm_fits
 from egorecovery.policy.kernels.group_norm_parts import (
     EPSILON,
@@ -34,7 +34,7 @@ def group_norm_relu_max_pool(
     image_NCHW: Float[Tensor, "N C H W"], groups: int, weight_C: Float[Tensor, " C"], bias_C: Float[Tensor, " C"]
 ) -> Float[Tensor, "N C h w"]:
     """max_pool2d(relu(GN(image)), kernel 3, stride 2, padding 1), channels last."""
-    if runs_fused_network(image_NCHW, weight_C, bias_C) and group_norm_fits(image_NCHW, groups):
+    if runs_fused(image_NCHW, weight_C, bias_C) and group_norm_fits(image_NCHW, groups):
         return _GroupNormReluMaxPool.apply(image_NCHW, groups, weight_C, bias_C)
     return plain_group_norm_relu_max_pool(image_NCHW, groups, weight_C, bias_C)
 

@@ -18,7 +18,7 @@ from egorecovery.policy.kernels.dispatch import (
     is_power_of_two,
     jit,
     power_of_two_from,
-    runs_fused_network,
+    runs_fused,
     tl,
 )
 
@@ -85,11 +85,7 @@ def plain_add_layer_norm(
 
 def _fits(stream: Tensor, branch: Tensor | None, keep_B: Tensor | None, weight_D: Tensor, bias_D: Tensor) -> bool:
     width = stream.shape[-1]
-    return (
-        runs_fused_network(stream, branch, keep_B, weight_D, bias_D)
-        and is_power_of_two(width)
-        and 16 <= width <= WIDEST
-    )
+    return runs_fused(stream, branch, keep_B, weight_D, bias_D) and is_power_of_two(width) and 16 <= width <= WIDEST
 
 
 class _AddLayerNorm(torch.autograd.Function):
