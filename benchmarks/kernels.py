@@ -31,6 +31,7 @@ from egorecovery.policy import kernels
 from egorecovery.policy.kernels import attention, group_norm
 from egorecovery.policy.kernels.layer_norm import plain_add_layer_norm, plain_layer_norm
 
+mlp = import_module("egorecovery.policy.kernels.mlp")  # its function hides it in the package
 console = Console(width=150)
 REPLAYS, ROUNDS = 5, 9
 GROUPS = 32
@@ -45,7 +46,7 @@ class Options:
     only: str = ""
     """Rows whose name contains this."""
     sweep: bool = False
-    """Also time other tile sizes of attention, layer norm and group norm."""
+    """Also time other tile sizes of attention, the norms and the MLP."""
     budget_s: float = 85.0
     """No row starts after this."""
     start: int = 0
@@ -63,6 +64,8 @@ class Row:
     ways: dict[str, Callable[..., Any]]
     settings: list[tuple[Any, str, int]] = field(default_factory=list)
     """Attributes of a module or tile, set while this row runs (a sweep)."""
+    plain: Callable[..., Any] | None = None
+    """What ours must equal, where eager is not timed."""
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.bfloat16, images: bool = False) -> Tensor:
@@ -139,6 +142,66 @@ def layer_norm_rows() -> list[Row]:
         },
     )  # fmt: skip
     return [alone, add_row(192, 128), add_row(96, 100)]
+
+
+def mlp_rows(rows: int) -> list[Row]:
+    """The whole of it, forward and backward, and each of the two products with GELU alone."""
+    stream_bytes = 2 * rows * 256
+
+    def weights() -> list[Tensor]:
+        return [(normal(1024, 256).detach() / 16).requires_grad_(), (normal(256, 1024).detach() / 32).requires_grad_()]
+
+    def forward_inputs() -> list[Tensor]:
+        return [normal(rows, 256).detach(), weights()[0].detach()]
+
+    def backward_inputs() -> list[Tensor]:
+        pre = normal(rows, 1024)
+        slope = torch.autograd.grad(F.gelu(pre.float(), approximate="tanh").sum(), pre)[0]
+        return [normal(rows, 256).detach(), weights()[1].detach(), pre.detach(), slope]
+
+    def unfused_backward(d_out: Tensor, fall: Tensor, pre: Tensor, slope: Tensor) -> Tensor:
+        return torch.ops.aten.gelu_backward(d_out @ fall, pre, approximate="tanh")
+
+    return [
+        # Forward x, act, slope, act, out; backward d_out twice, act, slope, d_pre three times, x, d_x.
+        Row(
+            f"mlp {rows}", (1 + 4 + 4 + 4 + 1 + 2 + 4 + 4 + 12 + 1 + 1) * stream_bytes,
+            lambda: [normal(rows, 256), *weights()], {"ours": kernels.mlp, "eager": mlp.plain_mlp},
+        ),
+        Row(
+            f"mlp {rows} rise and gelu", (1 + 4 + 4) * stream_bytes, forward_inputs,
+            {
+                "ours": lambda x, rise: mlp.rise_gelu(x, rise)[0],
+                "eager": lambda x, rise: F.gelu(F.linear(x, rise), approximate="tanh"),
+                "library": F.linear,  # the product alone: the slowest that fusing it may cost
+            },
+        ),
+        Row(
+            f"mlp {rows} backward of fall and gelu", (1 + 4 + 4) * stream_bytes, backward_inputs,
+            {
+                "ours": lambda d_out, fall, pre, slope: mlp.fall_gelu_backward(d_out, fall, slope),
+                "eager": unfused_backward,
+                "library": lambda d_out, fall, pre, slope: d_out @ fall,
+            },
+        ),
+    ]  # fmt: skip
+
+
+def mlp_sweep() -> list[Row]:
+    """Rows on chip (a depth of 256) and tiles of less depth, several to a multiprocessor."""
+    fields = ("rows", "columns", "steps", "depth", "warps", "stages")
+    tiles = [
+        (128, 64, 16, 256, 8, 3), (128, 64, 4, 256, 8, 3), (128, 64, 16, 256, 8, 2), (128, 32, 16, 256, 8, 2),
+        (64, 64, 16, 256, 4, 2), (128, 128, 1, 64, 8, 2), (128, 128, 1, 64, 8, 3), (128, 128, 1, 32, 8, 4),
+        (64, 128, 1, 64, 4, 3), (64, 256, 1, 64, 8, 2),
+    ]  # fmt: skip
+    rows = []
+    for values, count in product(tiles, (24576, 9600)):
+        _, forward, backward = mlp_rows(count)
+        for base, tile in ((forward, mlp.FORWARD_TILE), (backward, mlp.BACKWARD_TILE)):
+            label = " ".join(f"{name} {value}" for name, value in zip(fields, values, strict=True))
+            rows.append(swept(base, label, [(tile, *pair) for pair in zip(fields, values, strict=True)]))
+    return rows
 
 
 def group_norm_row(images: int, channels: int, size: int, residual: bool) -> Row:
@@ -241,6 +304,7 @@ def all_rows(sweep: bool) -> list[Row]:
     rows += [group_norm_row(192, *size, True) for size in maps_96]
     rows += [augment_row(size, cells) for size in (224, 96) for cells in (False, True)]
     rows += [stem_row(size, cells) for size in (224, 96) for cells in (False, True)]
+    rows += mlp_rows(24576) + mlp_rows(9600)
     return rows + sweep_rows() if sweep else rows
 
 
@@ -262,11 +326,12 @@ def sweep_rows() -> list[Row]:
     ):
         rows.append(swept(base, f"forward {numbers}", [(group_norm, "NUMBERS_ON_CHIP", numbers)]))
         rows.append(swept(base, f"backward {numbers}", [(group_norm, "BACKWARD_NUMBERS_ON_CHIP", numbers)]))
-    return rows
+    return rows + mlp_sweep()
 
 
 def swept(base: Row, label: str, settings: list[tuple[Any, str, int]]) -> Row:
-    return Row(f"{base.name}: {label}", base.bytes, base.inputs, {"ours": base.ways["ours"]}, settings)
+    ours, plain = base.ways["ours"], base.ways.get("eager")
+    return Row(f"{base.name}: {label}", base.bytes, base.inputs, {"ours": ours}, settings, plain)
 
 
 def outputs_and_gradients(function: Callable[..., Any], inputs: list[Tensor], arriving: list[Tensor]) -> list[Tensor]:
@@ -282,11 +347,12 @@ def outputs_and_gradients(function: Callable[..., Any], inputs: list[Tensor], ar
 
 def worst_error(row: Row, inputs: list[Tensor], arriving: list[Tensor]) -> float | None:
     """Largest relative error of ours, over outputs and gradients, against the plain path in float32."""
-    if "eager" not in row.ways or "ours" not in row.ways:
+    plain = row.plain or row.ways.get("eager")
+    if plain is None or "ours" not in row.ways:
         return None
     ours = outputs_and_gradients(row.ways["ours"], inputs, arriving)
     exact = [t.detach().float().requires_grad_(t.requires_grad) if t.is_floating_point() else t for t in inputs]
-    eager = outputs_and_gradients(row.ways["eager"], exact, [gradient.float() for gradient in arriving])
+    eager = outputs_and_gradients(plain, exact, [gradient.float() for gradient in arriving])
     errors = [
         float((a.detach().float() - b.detach().float()).norm() / b.detach().float().norm())
         for a, b in zip(ours, eager, strict=True)

@@ -21,8 +21,11 @@ from egorecovery.errors import RecipeError  # noqa: E402
 from egorecovery.policy import kernels  # noqa: E402
 from egorecovery.policy.kernels.dispatch import INTERPRETED, triton  # noqa: E402
 from egorecovery.policy.kernels.layer_norm import totals  # noqa: E402
+from egorecovery.policy.kernels.mlp import plain_mlp  # noqa: E402
 
-layer_norm_kernel = sys.modules[totals.__module__]  # the package's own `layer_norm` is the function
+# The package's own `layer_norm` and `mlp` are the functions.
+layer_norm_kernel = sys.modules[totals.__module__]
+mlp_kernel = sys.modules[plain_mlp.__module__]
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
@@ -124,6 +127,16 @@ def max_pool_case(images: int, channels: int, height: int, width: int, groups: i
     return Case(f"group norm max pool {shape}/{groups}", function, [shape, (channels,), (channels,)], images=True)
 
 
+def mlp_case(*shape: int, ratio: int = 4) -> Case:
+    hidden = ratio * shape[-1]
+
+    def function(tokens: Tensor, rise_HD: Tensor, fall_DH: Tensor) -> Tensor:
+        # Scaled as trained weights are: the hidden layer then lies where GELU bends.
+        return kernels.mlp(tokens, rise_HD * shape[-1] ** -0.5, fall_DH * hidden**-0.5)
+
+    return Case(f"mlp {shape} x {ratio}", function, [shape, (hidden, shape[-1]), (shape[-1], hidden)])
+
+
 SMALL = [
     self_attention_case(2, 16, 32, 2),
     self_attention_case(2, 21, 64, 2),
@@ -143,6 +156,9 @@ SMALL = [
     max_pool_case(2, 16, 8, 8, 4),
     max_pool_case(2, 64, 9, 7, 32),
     max_pool_case(1, 64, 34, 34, 32),
+    mlp_case(2, 16, 32),
+    mlp_case(3, 7, 64, ratio=2),
+    mlp_case(131, 128),  # rows that end inside a second tile
 ]
 
 REAL = [
@@ -161,6 +177,9 @@ REAL = [
     *[group_norm_case(576, c, s, 32, residual=r) for c, s in [(64, 24), (128, 12), (256, 6), (512, 3)] for r in (0, 1)],
     max_pool_case(192, 64, 112, 112, 32),
     max_pool_case(576, 64, 48, 48, 32),
+    mlp_case(192, 128, 256),
+    mlp_case(96, 100, 256),
+    mlp_case(99, 256),
 ]
 REAL_NORMS = [case for case in REAL if "attention" not in case.name]
 
@@ -168,6 +187,14 @@ REAL_NORMS = [case for case in REAL if "attention" not in case.name]
 def by_torch(case: Case) -> Callable[..., Tensor | tuple[Tensor, ...]]:
     """The same operation, spelt out in torch by this test."""
     name = case.name.split()
+    if name[0] == "mlp":
+
+        def two_layers(tokens: Tensor, rise_HD: Tensor, fall_DH: Tensor) -> Tensor:
+            pre = tokens @ rise_HD.t() * rise_HD.shape[1] ** -0.5
+            act = pre / 2 * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (pre + 0.044715 * pre**3)))
+            return act @ fall_DH.t() * fall_DH.shape[1] ** -0.5
+
+        return two_layers
     if name[1] == "attention":
         heads = case.function.keywords["heads"]  # type: ignore[attr-defined]  # a partial
 
@@ -231,7 +258,7 @@ def check_kernel(case: Case, dtype: torch.dtype, tolerance: float, of_gradients:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("case", [pytest.param(case, marks=needs_kernels, id=case.name) for case in SMALL])
 def test_kernel_equals_plain_path_on_small_sizes(case, dtype):
-    if INTERPRETED and dtype == torch.bfloat16 and "attention" in case.name:
+    if INTERPRETED and dtype == torch.bfloat16 and ("attention" in case.name or "mlp" in case.name):
         pytest.skip("Triton's interpreter multiplies bfloat16 matrices as if they were integers")
     if CUDA and dtype == torch.float32 and "attention" in case.name:
         pytest.skip("attention in float32 is torch's on a GPU")
@@ -283,6 +310,54 @@ def test_float32_stream_runs_between_bfloat16_branches(marked):
     for found, expected in zip(gradients, wanted, strict=True):
         assert found.dtype == expected.dtype
         assert relative_error(found, expected) < 1e-2
+
+
+@pytest.mark.parametrize(
+    "tile", [pytest.param(tile, marks=needs_kernels) for tile in ((16, 32, 4, 64), (32, 64, 1, 16), (16, 16, 2, 32))]
+)
+def test_mlp_of_any_tile_equals_plain_path(tile, monkeypatch):
+    for which in (mlp_kernel.FORWARD_TILE, mlp_kernel.BACKWARD_TILE):
+        for name, value in zip(("rows", "columns", "steps", "depth"), tile, strict=True):
+            monkeypatch.setattr(which, name, value)
+    monkeypatch.setattr(mlp_kernel, "PROGRAMS", 2)
+    check_kernel(mlp_case(3, 7, 64), torch.float16, 2e-3)
+
+
+@pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
+def test_mlp_takes_tokens_and_gradients_that_do_not_lie_in_a_row(marked):
+    case = mlp_case(3, 7, 64)
+
+    def turned(tokens: Tensor, rise_HD: Tensor, fall_DH: Tensor) -> Tensor:
+        return case.function(tokens.transpose(0, 1), rise_HD, fall_DH).transpose(0, 1)
+
+    check_kernel(Case("mlp turned", turned, case.shapes), torch.float32, 2e-5)
+
+
+@pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
+def test_mlp_without_gradients_says_the_same_and_writes_no_slope(marked, monkeypatch):
+    inputs = mlp_case(3, 7, 64).inputs(torch.float16)
+    wanted = kernels.mlp(*inputs)
+    written = []
+    rise_gelu = mlp_kernel.rise_gelu
+
+    def watched(*given, **options):
+        written.append(rise_gelu(*given, **options))
+        return written[-1]
+
+    monkeypatch.setattr(mlp_kernel, "rise_gelu", watched)
+    with torch.no_grad():
+        assert torch.equal(kernels.mlp(*inputs), wanted)
+    assert [slope_RH for _, slope_RH in written] == [None]
+
+
+@pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
+def test_frozen_weights_of_an_mlp_get_no_gradient_and_tokens_do(marked):
+    tokens, rise_HD, fall_DH = mlp_case(3, 7, 64).inputs(torch.float32)
+    rise_HD, fall_DH = rise_HD.detach(), fall_DH.detach()
+    found = torch.autograd.grad(kernels.mlp(tokens, rise_HD, fall_DH).square().sum(), tokens)[0]
+    with kernels.plain_kernels():
+        wanted = torch.autograd.grad(kernels.mlp(tokens, rise_HD, fall_DH).square().sum(), tokens)[0]
+    assert relative_error(found, wanted) < 2e-5
 
 
 @pytest.mark.parametrize("partials", [pytest.param(count, marks=needs_kernels) for count in (1, 5, 512, 1300)])

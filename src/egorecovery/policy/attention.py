@@ -6,7 +6,7 @@ in front of each has a shift of its own, and bias gradients are a pass over memo
 import torch
 from torch import Tensor, nn
 
-from egorecovery.policy.kernels import add_layer_norm, cross_attention, layer_norm, self_attention
+from egorecovery.policy.kernels import add_layer_norm, cross_attention, layer_norm, mlp, self_attention
 
 
 class Norm(nn.Module):
@@ -56,7 +56,7 @@ class Mlp(nn.Module):
         self.fall = nn.Linear(ratio * width, width, bias=False)
 
     def forward(self, tokens_BND: Tensor) -> Tensor:
-        return self.fall(nn.functional.gelu(self.rise(tokens_BND), approximate="tanh"))
+        return mlp(tokens_BND, self.rise.weight, self.fall.weight)
 
 
 class LearnedTokens(nn.Module):

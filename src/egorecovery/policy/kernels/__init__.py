@@ -6,6 +6,7 @@ from egorecovery.policy.kernels.dispatch import fused, plain_kernels
 from egorecovery.policy.kernels.group_norm import group_norm_act
 from egorecovery.policy.kernels.group_norm_max_pool import group_norm_relu_max_pool
 from egorecovery.policy.kernels.layer_norm import add_layer_norm, layer_norm
+from egorecovery.policy.kernels.mlp import mlp
 
 __all__ = [
     "CELL_STEM_PADDING",
@@ -16,6 +17,7 @@ __all__ = [
     "group_norm_act",
     "group_norm_relu_max_pool",
     "layer_norm",
+    "mlp",
     "plain_kernels",
     "self_attention",
     "stem_weight_space_to_depth",
