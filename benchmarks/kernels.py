@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -28,13 +29,21 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from egorecovery.policy import kernels
-from egorecovery.policy.kernels import attention, group_norm
+from egorecovery.policy.kernels import attention, group_norm, group_norm_max_pool
 from egorecovery.policy.kernels.layer_norm import plain_add_layer_norm, plain_layer_norm
+from egorecovery.policy.side_by_side import side_by_side
 
 mlp = import_module("egorecovery.policy.kernels.mlp")  # its function hides it in the package
 console = Console(width=150)
 REPLAYS, ROUNDS = 5, 9
-GROUPS = 32
+GROUP_CHANNELS = 16
+NO_WALKS = [  # as before: what is not held on chip takes two kernels per direction
+    (group_norm.FORWARD_SLICES, "walked_numbers", 0),
+    (group_norm.BACKWARD_SLICES, "walked_numbers", 0),
+    (group_norm.BACKWARD_SLICES, "held_numbers", 16384),
+    (group_norm_max_pool.FORWARD_SLICES, "walked_numbers", 0),
+    (group_norm_max_pool.BACKWARD_SLICES, "walked_numbers", 0),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +68,7 @@ class Row:
 
     name: str
     bytes: int
-    """What must move at least: every input, output and gradient once, reductions that need a second pass twice."""
+    """What must move at least: every input, output, gradient and tensor kept for the backward pass once."""
     inputs: Callable[[], list[Tensor]]
     ways: dict[str, Callable[..., Any]]
     settings: list[tuple[Any, str, int]] = field(default_factory=list)
@@ -206,23 +215,23 @@ def mlp_sweep() -> list[Row]:
 
 def group_norm_row(images: int, channels: int, size: int, residual: bool) -> Row:
     shape = (images, channels, size, size)
+    groups = channels // GROUP_CHANNELS
 
     def inputs() -> list[Tensor]:
         vectors = [normal(channels, dtype=torch.float32), normal(channels, dtype=torch.float32)]
         return [normal(*shape, images=True), *vectors, *[normal(*shape, images=True)] * residual]
 
     def library(image: Tensor, weight: Tensor, bias: Tensor, other: Tensor | None = None) -> Tensor:
-        normed = F.group_norm(image, GROUPS, weight.to(image.dtype), bias.to(image.dtype))
+        normed = F.group_norm(image, groups, weight.to(image.dtype), bias.to(image.dtype))
         return (normed if other is None else normed + other).relu()
 
-    number_bytes = 2 * images * channels * size * size
-    on_chip = size <= 28
-    passes = (2 + 3 if on_chip else 3 + 5) + residual * (1 + 2)
+    passes = 2 + 3 + residual * (1 + 2)
     return Row(
-        f"group norm {images}x{channels}x{size}{' + residual' if residual else ''}", passes * number_bytes, inputs,
+        f"group norm {images}x{channels}x{size}{' + residual' if residual else ''}",
+        passes * 2 * images * channels * size * size, inputs,
         {
-            "ours": lambda x, w, b, *r: kernels.group_norm_act(x, GROUPS, w, b, *r),
-            "eager": lambda x, w, b, *r: group_norm.plain_group_norm_act(x, GROUPS, w, b, *r),
+            "ours": lambda x, w, b, *r: kernels.group_norm_act(x, groups, w, b, *r),
+            "eager": lambda x, w, b, *r: group_norm.plain_group_norm_act(x, groups, w, b, *r),
             "library": library,
         },
     )  # fmt: skip
@@ -234,24 +243,52 @@ def max_pool_row(images: int, size: int) -> Row:
         return [normal(images, 64, size, size, images=True), *vectors]
 
     def library(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        normed = F.group_norm(image, GROUPS, weight.to(image.dtype), bias.to(image.dtype)).relu()
+        normed = F.group_norm(image, 64 // GROUP_CHANNELS, weight.to(image.dtype), bias.to(image.dtype)).relu()
         return F.max_pool2d(normed, 3, 2, 1)
 
     def eager(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         with kernels.plain_kernels():
-            return kernels.group_norm_relu_max_pool(image, GROUPS, weight, bias)
+            return kernels.group_norm_relu_max_pool(image, 64 // GROUP_CHANNELS, weight, bias)
 
-    # Full map: read, read, and in the backward pass read, write. A quarter each: pooled, winner, its gradient (twice),
-    # winner again; and the one-byte code three times.
+    # Full map: read, and in the backward pass read and written. A quarter each: pooled, its gradient, and the winner
+    # written and read; the one-byte code is written and read too.
     number_bytes = 2 * images * 64 * size * size
     return Row(
-        f"group norm max pool {images}x64x{size}", int(number_bytes * (4 + 5 / 4 + 3 / 8)), inputs,
+        f"group norm max pool {images}x64x{size}", int(number_bytes * (3 + 4 / 4 + 2 / 8)), inputs,
         {
-            "ours": lambda x, w, b: kernels.group_norm_relu_max_pool(x, GROUPS, w, b),
+            "ours": lambda x, w, b: kernels.group_norm_relu_max_pool(x, 64 // GROUP_CHANNELS, w, b),
             "eager": eager,
             "library": library,
         },
     )  # fmt: skip
+
+
+def three_views(base: Row) -> Row:
+    """Ours, on three streams at once as in a training step: each then has a third of the L2 cache."""
+    count = 3
+
+    def views(*given: Tensor) -> list[Tensor]:
+        each = len(given) // count
+        parts = [given[first : first + each] for first in range(0, len(given), each)]
+        return side_by_side([partial(base.ways["ours"], *part) for part in parts], needs=given[0])
+
+    def inputs() -> list[Tensor]:
+        return [tensor for _ in range(count) for tensor in base.inputs()]
+
+    return Row(f"{base.name}, three views", count * base.bytes, inputs, {"ours": views}, base.settings)
+
+
+def group_norm_rows() -> list[Row]:
+    """Every size of a ResNet-18 at 224 and 96 pixels, each walked one also without walks."""
+    alone = [group_norm_row(192, *size, residual) for size in [(64, 56), (128, 28)] for residual in (False, True)]
+    alone += [max_pool_row(192, 112), max_pool_row(192, 48), group_norm_row(192, 64, 24, True)]
+    rows = []
+    for base in alone:
+        rows += [base, swept(base, "no walks", NO_WALKS)]
+    for base in (alone[1], alone[3], alone[4]):
+        rows += [three_views(base), three_views(swept(base, "no walks", NO_WALKS))]
+    held = [(256, 14), (512, 7), (128, 12), (256, 6), (512, 3)]
+    return rows + [group_norm_row(192, *size, residual) for size in held for residual in (False, True)]
 
 
 def augment_row(size: int, cells: bool) -> Row:
@@ -295,13 +332,7 @@ def stem_row(size: int, cells: bool) -> Row:
 
 
 def all_rows(sweep: bool) -> list[Row]:
-    maps_224 = [(64, 56), (128, 28), (256, 14), (512, 7)]
-    maps_96 = [(64, 24), (128, 12), (256, 6), (512, 3)]
-    rows = attention_rows() + layer_norm_rows()
-    rows += [group_norm_row(192, *size, residual) for size in maps_224 for residual in (False, True)]
-    rows += [group_norm_row(576, *size, True) for size in maps_224[:2]]
-    rows += [max_pool_row(192, 112), max_pool_row(192, 48), max_pool_row(576, 112)]
-    rows += [group_norm_row(192, *size, True) for size in maps_96]
+    rows = attention_rows() + layer_norm_rows() + group_norm_rows()
     rows += [augment_row(size, cells) for size in (224, 96) for cells in (False, True)]
     rows += [stem_row(size, cells) for size in (224, 96) for cells in (False, True)]
     rows += mlp_rows(24576) + mlp_rows(9600)
@@ -321,12 +352,36 @@ def sweep_rows() -> list[Row]:
         rows.append(
             swept(layer_norm_rows()[1], f"backward {numbers}", [(layer_norm, "BACKWARD_TILE_NUMBERS", numbers)])
         )
-    for base, numbers in product(
-        [group_norm_row(192, 128, 28, True), group_norm_row(192, 64, 24, True)], (8192, 32768)
-    ):
-        rows.append(swept(base, f"forward {numbers}", [(group_norm, "NUMBERS_ON_CHIP", numbers)]))
-        rows.append(swept(base, f"backward {numbers}", [(group_norm, "BACKWARD_NUMBERS_ON_CHIP", numbers)]))
-    return rows + mlp_sweep()
+    return rows + group_norm_sweep_rows() + mlp_sweep()
+
+
+def group_norm_sweep_rows() -> list[Row]:
+    forward, backward = group_norm.FORWARD_SLICES, group_norm.BACKWARD_SLICES
+    pool, pool_backward = group_norm_max_pool.FORWARD_SLICES, group_norm_max_pool.BACKWARD_SLICES
+    large, middle, stem = group_norm_row(192, 64, 56, True), group_norm_row(192, 128, 28, True), max_pool_row(192, 112)
+    steps = [{"walked_per_thread": 8}, {"stages": 3}, {"stages": 3, "walked_per_thread": 8}, {"numbers_per_warp": 8192}]
+    wide = {"slice_numbers": 131072, "walked_numbers": 131072, "wanted_programs": 1}
+    walk, hold, thin = {"held_numbers": 8192}, {"held_numbers": 16384}, {"held_per_thread": 32}
+    walk_stem = {"walked_numbers": 262144}
+    tried: list[tuple[Row, str, Any, list[dict[str, int]]]] = [
+        (large, "forward", forward, [*steps, wide]),
+        (large, "backward", backward, [*steps, wide]),
+        (middle, "forward", forward, [walk, {**walk, "stages": 3}, {**walk, "wanted_programs": 1536}, thin]),
+        (middle, "backward", backward, [hold, {**hold, **thin}, *steps[:3], {"numbers_per_warp": 2048}]),
+        (stem, "forward", pool, [walk_stem, {**walk_stem, "numbers_per_warp": 32768}]),
+        (stem, "backward", pool_backward, [{"walked_numbers": 0}, {"numbers_per_warp": 32768}]),
+        (group_norm_row(192, 64, 24, True), "backward", backward, [hold]),
+    ]
+    for small in (group_norm_row(192, 256, 14, True), group_norm_row(192, 512, 7, True)):
+        fewer = [{"held_numbers": 4096}, {"held_numbers": 512}]
+        tried += [(small, "forward", forward, [thin]), (small, "backward", backward, [thin, *fewer])]
+    rows = []
+    for base, way, slices, choices in tried:
+        for choice in choices:
+            label = ", ".join(f"{name} {value}" for name, value in choice.items())
+            rows.append(swept(base, f"{way} {label}", [(slices, name, value) for name, value in choice.items()]))
+    rows.append(swept(stem, "no walks, tile 512", [*NO_WALKS, (group_norm_max_pool, "POOL_TILE_NUMBERS", 512)]))
+    return rows
 
 
 def swept(base: Row, label: str, settings: list[tuple[Any, str, int]]) -> Row:

@@ -19,15 +19,22 @@ from egorecovery.training.runtime import start
 from egorecovery.training.speed import training_step
 
 KINDS = (  # first match wins
-    ("our attention", r"attention|attend"),
-    ("our group norm and pooling", r"group|pool|moments"),
-    ("our layer norm", r"layer_norm|_norm_"),
-    ("our augmentation", r"gather|augment"),
-    ("convolution", r"conv|wgrad|dgrad|fprop|implicit|cudnn"),
-    ("matrix product", r"gemm|nvjet|cutlass|cublas|matmul|splitK"),
-    ("optimiser and casts of weights", r"multi_tensor|adam|foreach"),
-    ("sums and means", r"reduce"),
-    ("element by element", r"elementwise|vectorized|gelu|copy|cat|fill"),
+    ("convolution", r"xmma_(fprop|dgrad|wgrad)|conv|cudnn"),
+    ("matrix product", r"gemm|nvjet|cutlass|cublas|splitK"),
+    ("our attention", r"_attention_"),
+    ("our layer norm", r"_layer_norm_"),
+    ("our MLP", r"_mlp_"),
+    (
+        "our group norm and pooling",
+        r"held_|walked_|stats_kernel|apply_kernel|pool_kernel|^_?reduce_kernel|gradient_kernel",
+    ),
+    ("our sums of norm gradients", r"_totals_kernel"),
+    ("our augmentation", r"_gather_kernel"),
+    ("our AdamW", r"_adamw_kernel"),
+    ("sums and means", r"reduce_kernel"),
+    ("GELU", r"[Gg]elu"),
+    ("sums of gradients", r"CUDAFunctor_add"),
+    ("element by element", r"elementwise|copy|cat|fill|memset|memcpy"),
 )
 
 

@@ -19,6 +19,7 @@ from torch.nn import functional as F  # noqa: E402, N812 - its usual name
 
 from egorecovery.errors import RecipeError  # noqa: E402
 from egorecovery.policy import kernels  # noqa: E402
+from egorecovery.policy.kernels import group_norm, group_norm_max_pool  # noqa: E402
 from egorecovery.policy.kernels.dispatch import INTERPRETED, triton  # noqa: E402
 from egorecovery.policy.kernels.layer_norm import totals  # noqa: E402
 from egorecovery.policy.kernels.mlp import plain_mlp  # noqa: E402
@@ -80,7 +81,13 @@ def relative_error(found: Tensor, wanted: Tensor) -> float:
 
 def by_kernel(out: Tensor) -> bool:
     """Only the kernels' gradients are functions of ours; the plain path is torch's from end to end."""
-    return isinstance(out.grad_fn, BackwardCFunction)
+    nodes = [out.grad_fn]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, BackwardCFunction):
+            return True
+        nodes += [before for before, _ in node.next_functions] if node else []
+    return False
 
 
 def self_attention_case(batch: int, tokens: int, width: int, heads: int) -> Case:
@@ -150,7 +157,7 @@ SMALL = [
     group_norm_case(2, 16, 3, 4, residual=False),
     group_norm_case(2, 64, 7, 32, residual=True),
     group_norm_case(2, 32, 4, 1, residual=True, relu=False),
-    group_norm_case(1, 64, 28, 32, residual=True),  # forward on chip, backward in smaller slices
+    group_norm_case(1, 64, 28, 32, residual=True),  # forward on chip, backward in parts
     group_norm_case(1, 64, 34, 32, residual=False),  # in parts
     group_norm_case(1, 64, 34, 8, residual=True),
     max_pool_case(2, 16, 8, 8, 4),
@@ -159,6 +166,16 @@ SMALL = [
     mlp_case(2, 16, 32),
     mlp_case(3, 7, 64, ratio=2),
     mlp_case(131, 128),  # rows that end inside a second tile
+]
+
+WALKED = [  # with two to four steps, the last one only partly inside
+    group_norm_case(2, 64, 7, 4, residual=False),
+    group_norm_case(2, 64, 7, 32, residual=True),
+    group_norm_case(3, 32, 14, 1, residual=True, relu=False),
+    group_norm_case(2, 16, 17, 4, residual=False, relu=False),
+    max_pool_case(2, 16, 18, 10, 4),
+    max_pool_case(2, 64, 9, 7, 32),
+    max_pool_case(1, 32, 12, 15, 1),
 ]
 
 REAL = [
@@ -170,18 +187,22 @@ REAL = [
     add_layer_norm_case(192, 128, 256, drop=True),
     add_layer_norm_case(96, 100, 256, drop=False),
     *[
-        group_norm_case(192, c, s, 32, residual=r)
+        group_norm_case(192, c, s, c // 16, residual=r)
         for c, s in [(64, 56), (128, 28), (256, 14), (512, 7)]
         for r in (0, 1)
     ],
-    *[group_norm_case(576, c, s, 32, residual=r) for c, s in [(64, 24), (128, 12), (256, 6), (512, 3)] for r in (0, 1)],
-    max_pool_case(192, 64, 112, 112, 32),
-    max_pool_case(576, 64, 48, 48, 32),
+    *[
+        group_norm_case(192, c, s, c // 16, residual=r)
+        for c, s in [(64, 24), (128, 12), (256, 6), (512, 3)]
+        for r in (0, 1)
+    ],
+    max_pool_case(192, 64, 112, 112, 4),
+    max_pool_case(192, 64, 48, 48, 4),
     mlp_case(192, 128, 256),
     mlp_case(96, 100, 256),
     mlp_case(99, 256),
 ]
-REAL_NORMS = [case for case in REAL if "attention" not in case.name]
+REAL_NORMS = [case for case in REAL if "norm" in case.name]
 
 
 def by_torch(case: Case) -> Callable[..., Tensor | tuple[Tensor, ...]]:
@@ -260,9 +281,29 @@ def check_kernel(case: Case, dtype: torch.dtype, tolerance: float, of_gradients:
 def test_kernel_equals_plain_path_on_small_sizes(case, dtype):
     if INTERPRETED and dtype == torch.bfloat16 and ("attention" in case.name or "mlp" in case.name):
         pytest.skip("Triton's interpreter multiplies bfloat16 matrices as if they were integers")
-    if CUDA and dtype == torch.float32 and "attention" in case.name:
-        pytest.skip("attention in float32 is torch's on a GPU")
+    if dtype == torch.float32 and ("mlp" in case.name or (CUDA and "attention" in case.name)):
+        pytest.skip("in float32 the MLP is torch's, and on a GPU attention")
     check_kernel(case, dtype, {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}[dtype])
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("case", [pytest.param(case, marks=needs_kernels, id=case.name) for case in WALKED])
+def test_slices_walked_twice_equal_the_plain_path(case, dtype, stages, monkeypatch):
+    for module in (group_norm, group_norm_max_pool):
+        for slices in (module.FORWARD_SLICES, module.BACKWARD_SLICES):
+            walk = {"held_numbers": 0, "fewest_programs": 1, "wanted_programs": 1, "stages": stages}
+            for name, value in walk.items():
+                monkeypatch.setattr(slices, name, value)
+    check_kernel(case, dtype, {torch.float32: 2e-5, torch.bfloat16: 1e-2}[dtype])
+
+
+def test_a_training_batch_is_walked_and_a_single_image_goes_in_parts():
+    for slices in (group_norm.FORWARD_SLICES, group_norm.BACKWARD_SLICES):
+        batch, single = (torch.empty((images, 64, 56, 56), device="meta") for images in (192, 1))
+        assert slices.held(batch, 4) is None
+        assert slices.walked(batch, 4) is not None
+        assert slices.walked(single, 4) is None
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=needs_cuda, id=case.name) for case in REAL])
@@ -330,7 +371,7 @@ def test_mlp_takes_tokens_and_gradients_that_do_not_lie_in_a_row(marked):
     def turned(tokens: Tensor, rise_HD: Tensor, fall_DH: Tensor) -> Tensor:
         return case.function(tokens.transpose(0, 1), rise_HD, fall_DH).transpose(0, 1)
 
-    check_kernel(Case("mlp turned", turned, case.shapes), torch.float32, 2e-5)
+    check_kernel(Case("mlp turned", turned, case.shapes), torch.float16, 2e-3)
 
 
 @pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
@@ -352,12 +393,15 @@ def test_mlp_without_gradients_says_the_same_and_writes_no_slope(marked, monkeyp
 
 @pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
 def test_frozen_weights_of_an_mlp_get_no_gradient_and_tokens_do(marked):
-    tokens, rise_HD, fall_DH = mlp_case(3, 7, 64).inputs(torch.float32)
-    rise_HD, fall_DH = rise_HD.detach(), fall_DH.detach()
-    found = torch.autograd.grad(kernels.mlp(tokens, rise_HD, fall_DH).square().sum(), tokens)[0]
+    case = mlp_case(3, 7, 64)
+    tokens, rise_HD, fall_DH = case.inputs(torch.float16)
+
+    def gradient() -> Tensor:
+        return torch.autograd.grad(case.function(tokens, rise_HD.detach(), fall_DH.detach()).sum(), tokens)[0]
+
+    found = gradient()
     with kernels.plain_kernels():
-        wanted = torch.autograd.grad(kernels.mlp(tokens, rise_HD, fall_DH).square().sum(), tokens)[0]
-    assert relative_error(found, wanted) < 2e-5
+        assert relative_error(found, gradient()) < 2e-3
 
 
 @pytest.mark.parametrize("partials", [pytest.param(count, marks=needs_kernels) for count in (1, 5, 512, 1300)])

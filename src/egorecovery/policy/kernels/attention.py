@@ -148,7 +148,7 @@ def _forward(query_BMD: Tensor, key_BND: Tensor, value_BND: Tensor, heads: int) 
     batch, queries, width = query_BMD.shape
     out_BMD = torch.empty((batch, queries, width), dtype=query_BMD.dtype, device=query_BMD.device)
     lse_BHM = torch.empty((batch, heads, queries), dtype=torch.float32, device=query_BMD.device)
-    _forward_kernel[(batch * heads,)](
+    _attention_forward_kernel[(batch * heads,)](
         query_BMD, key_BND, value_BND, out_BMD, lse_BHM,
         *query_BMD.stride()[:2], *key_BND.stride()[:2], *out_BMD.stride()[:2],
         E_LOG2 * (width // heads) ** -0.5,
@@ -163,7 +163,7 @@ def _backward(
 ) -> None:  # fmt: skip
     """Fills the three gradients, each a slice of a packed tensor."""
     d_out_BMD = _rows_contiguous(d_out_BMD)
-    _backward_kernel[(query_BMD.shape[0] * heads,)](
+    _attention_backward_kernel[(query_BMD.shape[0] * heads,)](
         query_BMD, key_BND, value_BND, lse_BHM, d_out_BMD, d_query_BMD, d_key_BND, d_value_BND,
         *query_BMD.stride()[:2], *key_BND.stride()[:2], *d_out_BMD.stride()[:2],
         *d_query_BMD.stride()[:2], *d_key_BND.stride()[:2],
@@ -174,7 +174,7 @@ def _backward(
 
 @jit
 @no_type_check
-def _forward_kernel(
+def _attention_forward_kernel(
     query_ptr, key_ptr, value_ptr, out_ptr, lse_ptr,
     query_batch, query_row, key_batch, key_row, out_batch, out_row,
     scale_log2,
@@ -206,7 +206,7 @@ def _forward_kernel(
 
 @jit
 @no_type_check
-def _backward_kernel(
+def _attention_backward_kernel(
     query_ptr, key_ptr, value_ptr, lse_ptr, d_out_ptr, d_query_ptr, d_key_ptr, d_value_ptr,
     query_batch, query_row, key_batch, key_row, d_out_batch, d_out_row,
     d_query_batch, d_query_row, d_key_batch, d_key_row,

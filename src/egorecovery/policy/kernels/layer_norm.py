@@ -103,7 +103,7 @@ class _AddLayerNorm(torch.autograd.Function):
         mean_R, rstd_R = torch.empty((2, rows), dtype=torch.float32, device=stream.device)
         tile_rows = TILE_NUMBERS // width
         tokens = stream.shape[-2] if stream.ndim > 1 else 1
-        _forward_kernel[(ceil_div(rows, tile_rows),)](
+        _layer_norm_forward_kernel[(ceil_div(rows, tile_rows),)](
             stream, branch, keep_B, weight_D, bias_D, added, normed, mean_R, rstd_R, rows, tokens, EPSILON,
             D=width, ROWS=tile_rows, HAS_BRANCH=branch is not None, HAS_KEEP=keep_B is not None, num_warps=WARPS,
         )  # fmt: skip
@@ -129,7 +129,7 @@ class _AddLayerNorm(torch.autograd.Function):
         programs = ceil_div(rows, tile_rows * steps)  # no more than finish in as many steps
         partial_P2D = torch.empty((programs, 2, width), dtype=torch.float32, device=added.device)
         tokens = added.shape[-2] if added.ndim > 1 else 1
-        _backward_kernel[(programs,)](
+        _layer_norm_backward_kernel[(programs,)](
             added, keep_B, weight_D, mean_R, rstd_R, d_added, d_normed, d_stream, d_branch, partial_P2D, rows, tokens,
             D=width, ROWS=tile_rows, STEPS=steps,
             HAS_STREAM_GRADIENT=d_added is not None, HAS_BRANCH=apart, HAS_KEEP=keep_B is not None, num_warps=WARPS,
@@ -156,7 +156,7 @@ def totals(
 
 @jit
 @no_type_check
-def _forward_kernel(
+def _layer_norm_forward_kernel(
     stream_ptr, branch_ptr, keep_ptr, weight_ptr, bias_ptr, added_ptr, normed_ptr, mean_ptr, rstd_ptr,
     rows, tokens, epsilon,
     D: tl.constexpr, ROWS: tl.constexpr, HAS_BRANCH: tl.constexpr, HAS_KEEP: tl.constexpr,
@@ -186,7 +186,7 @@ def _forward_kernel(
 
 @jit
 @no_type_check
-def _backward_kernel(
+def _layer_norm_backward_kernel(
     added_ptr, keep_ptr, weight_ptr, mean_ptr, rstd_ptr, d_added_ptr, d_normed_ptr, d_stream_ptr, d_branch_ptr,
     partial_ptr, rows, tokens,
     D: tl.constexpr, ROWS: tl.constexpr, STEPS: tl.constexpr,

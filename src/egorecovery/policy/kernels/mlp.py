@@ -76,6 +76,7 @@ def _fits(tokens: Tensor, rise_HD: Tensor, fall_DH: Tensor) -> bool:
     return (
         runs_fused(tokens, rise_HD, fall_DH)
         and tokens.dtype == rise_HD.dtype == fall_DH.dtype
+        and tokens.element_size() == 2  # float32 is left to torch
         and tokens.numel() > 0
         and is_power_of_two(width)
         and is_power_of_two(hidden)
@@ -126,7 +127,7 @@ def rise_gelu(
     act_RH = torch.empty((rows, hidden), dtype=tokens_RD.dtype, device=tokens_RD.device)
     slope_RH = torch.empty_like(act_RH) if with_slope else None
     programs, sizes = _sizes(rows, width, hidden, FORWARD_TILE)
-    _forward_kernel[(programs,)](
+    _mlp_forward_kernel[(programs,)](
         tokens_RD, rise_HD.contiguous(), act_RH, slope_RH, rows,
         HAS_SLOPE=with_slope, **sizes,
     )  # fmt: skip
@@ -140,7 +141,7 @@ def fall_gelu_backward(
     (rows, width), hidden = d_out_RD.shape, fall_DH.shape[1]
     d_pre_RH = torch.empty_like(slope_RH)
     programs, sizes = _sizes(rows, width, hidden, BACKWARD_TILE)
-    _backward_kernel[(programs,)](d_out_RD, fall_DH.contiguous(), slope_RH, d_pre_RH, rows, **sizes)
+    _mlp_backward_kernel[(programs,)](d_out_RD, fall_DH.contiguous(), slope_RH, d_pre_RH, rows, **sizes)
     return d_pre_RH
 
 
@@ -158,7 +159,6 @@ def _sizes(rows: int, width: int, hidden: int, tile: Tile) -> tuple[int, dict[st
         "COLUMNS": columns,
         "STEPS": steps,
         "DEPTH": min(tile.depth, width),
-        "PRECISION": "tf32x3",  # of float32 inputs only: near float32 on tensor cores
         "STAGES": tile.stages,
         "num_stages": tile.stages,
         "num_warps": tile.warps,
@@ -170,7 +170,7 @@ def _sizes(rows: int, width: int, hidden: int, tile: Tile) -> tuple[int, dict[st
 def _product(
     rows_ptr, weight_ptr, row_at, column,
     WEIGHT_D: tl.constexpr, WEIGHT_H: tl.constexpr,
-    D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr, PRECISION: tl.constexpr,
+    D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
     """Rows times columns of the weight, a part of their width at a time."""
     sum_RC = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
@@ -178,7 +178,7 @@ def _product(
         d = start + tl.arange(0, DEPTH)
         row_RD = tl.load(rows_ptr + row_at[:, None] + d[None, :])
         weight_DC = tl.load(weight_ptr + d[:, None] * WEIGHT_D + column[None, :] * WEIGHT_H)
-        sum_RC = tl.dot(row_RD, weight_DC, sum_RC, input_precision=PRECISION)
+        sum_RC = tl.dot(row_RD, weight_DC, sum_RC)
     return sum_RC
 
 
@@ -203,11 +203,11 @@ def _store_gelu(pre_RC, act_ptr, slope_ptr, at, inside, HAS_SLOPE: tl.constexpr)
 
 @jit
 @no_type_check
-def _forward_kernel(
+def _mlp_forward_kernel(
     tokens_ptr, rise_ptr, act_ptr, slope_ptr, rows,
     HAS_SLOPE: tl.constexpr,
     D: tl.constexpr, H: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEPS: tl.constexpr,
-    DEPTH: tl.constexpr, PRECISION: tl.constexpr, STAGES: tl.constexpr,
+    DEPTH: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     # Neighbouring programs share their rows, which one of them fetches from memory; the weight is always in the cache.
     parts: tl.constexpr = H // (COLUMNS * STEPS)
@@ -227,18 +227,18 @@ def _forward_kernel(
     for step in tl.range(0, STEPS, num_stages=STAGES):
         column = first_column + step * COLUMNS + tl.arange(0, COLUMNS)
         if DEPTH == D:
-            pre_RC = tl.dot(token_RD, tl.load(rise_ptr + d[:, None] + column[None, :] * D), input_precision=PRECISION)
+            pre_RC = tl.dot(token_RD, tl.load(rise_ptr + d[:, None] + column[None, :] * D))
         else:
-            pre_RC = _product(tokens_ptr, rise_ptr, row_at, column, 1, D, D, ROWS, COLUMNS, DEPTH, PRECISION)
+            pre_RC = _product(tokens_ptr, rise_ptr, row_at, column, 1, D, D, ROWS, COLUMNS, DEPTH)
         _store_gelu(pre_RC, act_ptr, slope_ptr, r[:, None] * H + column[None, :], inside, HAS_SLOPE)
 
 
 @jit
 @no_type_check
-def _backward_kernel(
+def _mlp_backward_kernel(
     d_out_ptr, fall_ptr, slope_ptr, d_pre_ptr, rows,
     D: tl.constexpr, H: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEPS: tl.constexpr,
-    DEPTH: tl.constexpr, PRECISION: tl.constexpr, STAGES: tl.constexpr,
+    DEPTH: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     parts: tl.constexpr = H // (COLUMNS * STEPS)
     first_row = (tl.program_id(0) // parts).to(tl.int64) * ROWS
@@ -256,9 +256,9 @@ def _backward_kernel(
         column = first_column + step * COLUMNS + tl.arange(0, COLUMNS)
         if DEPTH == D:
             fall_DC = tl.load(fall_ptr + d[:, None] * H + column[None, :])
-            d_act_RC = tl.dot(d_out_RD, fall_DC, input_precision=PRECISION)
+            d_act_RC = tl.dot(d_out_RD, fall_DC)
         else:
-            d_act_RC = _product(d_out_ptr, fall_ptr, row * D, column, H, 1, D, ROWS, COLUMNS, DEPTH, PRECISION)
+            d_act_RC = _product(d_out_ptr, fall_ptr, row * D, column, H, 1, D, ROWS, COLUMNS, DEPTH)
         slope_RC = tl.load(slope_ptr + row[:, None] * H + column[None, :], eviction_policy="evict_first")
         d_pre_RC = (d_act_RC * slope_RC.to(tl.float32)).to(d_pre_ptr.dtype.element_ty)
         tl.store(d_pre_ptr + r[:, None] * H + column[None, :], d_pre_RC, mask=r[:, None] < left)
