@@ -37,13 +37,6 @@ mlp = import_module("egorecovery.policy.kernels.mlp")  # its function hides it i
 console = Console(width=150)
 REPLAYS, ROUNDS = 5, 9
 GROUP_CHANNELS = 16
-NO_WALKS = [  # as before: what is not held on chip takes two kernels per direction
-    (group_norm.FORWARD_SLICES, "walked_numbers", 0),
-    (group_norm.BACKWARD_SLICES, "walked_numbers", 0),
-    (group_norm.BACKWARD_SLICES, "held_numbers", 16384),
-    (group_norm_max_pool.FORWARD_SLICES, "walked_numbers", 0),
-    (group_norm_max_pool.BACKWARD_SLICES, "walked_numbers", 0),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,19 +190,13 @@ def mlp_rows(rows: int) -> list[Row]:
 
 
 def mlp_sweep() -> list[Row]:
-    """Rows on chip (a depth of 256) and tiles of less depth, several to a multiprocessor."""
-    fields = ("rows", "columns", "steps", "depth", "warps", "stages")
-    tiles = [
-        (128, 64, 16, 256, 8, 3), (128, 64, 4, 256, 8, 3), (128, 64, 16, 256, 8, 2), (128, 32, 16, 256, 8, 2),
-        (64, 64, 16, 256, 4, 2), (128, 128, 1, 64, 8, 2), (128, 128, 1, 64, 8, 3), (128, 128, 1, 32, 8, 4),
-        (64, 128, 1, 64, 4, 3), (64, 256, 1, 64, 8, 2),
-    ]  # fmt: skip
+    fields = ("rows", "columns", "depth", "warps", "stages")
+    tiles = [(128, 128, 64, 8, 2), (128, 128, 32, 8, 4), (64, 128, 64, 4, 3), (64, 256, 64, 8, 2)]
     rows = []
     for values, count in product(tiles, (24576, 9600)):
-        _, forward, backward = mlp_rows(count)
-        for base, tile in ((forward, mlp.FORWARD_TILE), (backward, mlp.BACKWARD_TILE)):
-            label = " ".join(f"{name} {value}" for name, value in zip(fields, values, strict=True))
-            rows.append(swept(base, label, [(tile, *pair) for pair in zip(fields, values, strict=True)]))
+        label = " ".join(f"{name} {value}" for name, value in zip(fields, values, strict=True))
+        settings = [(mlp.TILE, name, value) for name, value in zip(fields, values, strict=True)]
+        rows += [swept(base, label, settings) for base in mlp_rows(count)[1:]]
     return rows
 
 
@@ -279,16 +266,11 @@ def three_views(base: Row) -> Row:
 
 
 def group_norm_rows() -> list[Row]:
-    """Every size of a ResNet-18 at 224 and 96 pixels, each walked one also without walks."""
-    alone = [group_norm_row(192, *size, residual) for size in [(64, 56), (128, 28)] for residual in (False, True)]
-    alone += [max_pool_row(192, 112), max_pool_row(192, 48), group_norm_row(192, 64, 24, True)]
-    rows = []
-    for base in alone:
-        rows += [base, swept(base, "no walks", NO_WALKS)]
-    for base in (alone[1], alone[3], alone[4]):
-        rows += [three_views(base), three_views(swept(base, "no walks", NO_WALKS))]
-    held = [(256, 14), (512, 7), (128, 12), (256, 6), (512, 3)]
-    return rows + [group_norm_row(192, *size, residual) for size in held for residual in (False, True)]
+    """Every size of a ResNet-18 at 224 and 96 pixels; the largest also as three views at once."""
+    sizes = [(64, 56), (128, 28), (256, 14), (512, 7), (64, 24), (128, 12), (256, 6), (512, 3)]
+    rows = [group_norm_row(192, *size, residual) for size in sizes for residual in (False, True)]
+    rows += [max_pool_row(192, 112), max_pool_row(192, 48)]
+    return rows + [three_views(base) for base in (rows[1], rows[3], max_pool_row(192, 112))]
 
 
 def augment_row(size: int, cells: bool) -> Row:
@@ -352,36 +334,14 @@ def sweep_rows() -> list[Row]:
         rows.append(
             swept(layer_norm_rows()[1], f"backward {numbers}", [(layer_norm, "BACKWARD_TILE_NUMBERS", numbers)])
         )
-    return rows + group_norm_sweep_rows() + mlp_sweep()
-
-
-def group_norm_sweep_rows() -> list[Row]:
-    forward, backward = group_norm.FORWARD_SLICES, group_norm.BACKWARD_SLICES
-    pool, pool_backward = group_norm_max_pool.FORWARD_SLICES, group_norm_max_pool.BACKWARD_SLICES
-    large, middle, stem = group_norm_row(192, 64, 56, True), group_norm_row(192, 128, 28, True), max_pool_row(192, 112)
-    steps = [{"walked_per_thread": 8}, {"stages": 3}, {"stages": 3, "walked_per_thread": 8}, {"numbers_per_warp": 8192}]
-    wide = {"slice_numbers": 131072, "walked_numbers": 131072, "wanted_programs": 1}
-    walk, hold, thin = {"held_numbers": 8192}, {"held_numbers": 16384}, {"held_per_thread": 32}
-    walk_stem = {"walked_numbers": 262144}
-    tried: list[tuple[Row, str, Any, list[dict[str, int]]]] = [
-        (large, "forward", forward, [*steps, wide]),
-        (large, "backward", backward, [*steps, wide]),
-        (middle, "forward", forward, [walk, {**walk, "stages": 3}, {**walk, "wanted_programs": 1536}, thin]),
-        (middle, "backward", backward, [hold, {**hold, **thin}, *steps[:3], {"numbers_per_warp": 2048}]),
-        (stem, "forward", pool, [walk_stem, {**walk_stem, "numbers_per_warp": 32768}]),
-        (stem, "backward", pool_backward, [{"walked_numbers": 0}, {"numbers_per_warp": 32768}]),
-        (group_norm_row(192, 64, 24, True), "backward", backward, [hold]),
-    ]
-    for small in (group_norm_row(192, 256, 14, True), group_norm_row(192, 512, 7, True)):
-        fewer = [{"held_numbers": 4096}, {"held_numbers": 512}]
-        tried += [(small, "forward", forward, [thin]), (small, "backward", backward, [thin, *fewer])]
-    rows = []
-    for base, way, slices, choices in tried:
-        for choice in choices:
-            label = ", ".join(f"{name} {value}" for name, value in choice.items())
-            rows.append(swept(base, f"{way} {label}", [(slices, name, value) for name, value in choice.items()]))
-    rows.append(swept(stem, "no walks, tile 512", [*NO_WALKS, (group_norm_max_pool, "POOL_TILE_NUMBERS", 512)]))
-    return rows
+    for base, numbers in product(
+        [group_norm_row(192, 128, 28, True), group_norm_row(192, 64, 24, True)], (8192, 32768)
+    ):
+        rows.append(swept(base, f"forward {numbers}", [(group_norm, "NUMBERS_ON_CHIP", numbers)]))
+        rows.append(swept(base, f"backward {numbers}", [(group_norm, "BACKWARD_NUMBERS_ON_CHIP", numbers)]))
+    for size, numbers in product((112, 48), (512, 2048)):
+        rows.append(swept(max_pool_row(192, size), f"{numbers}", [(group_norm_max_pool, "POOL_TILE_NUMBERS", numbers)]))
+    return rows + mlp_sweep()
 
 
 def swept(base: Row, label: str, settings: list[tuple[Any, str, int]]) -> Row:

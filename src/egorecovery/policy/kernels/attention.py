@@ -69,8 +69,8 @@ def plain_attention(
 
 
 def _fits(query_BMD: Tensor, key_BND: Tensor, heads: int) -> bool:
-    """On a GPU, float32 is left to torch: the kernel is suspected of a crash there (docs/speed.md), and float32 heads
-    of 64 would need more shared memory than there is."""
+    """On a GPU, float32 is left to torch: small tiles came out wrong there (docs/speed.md), and float32 heads of 64
+    would need more shared memory than there is."""
     return (
         runs_fused(query_BMD, key_BND)
         and (query_BMD.element_size() == 2 or INTERPRETED)
@@ -132,15 +132,18 @@ def _sizes(query_BMD: Tensor, key_BND: Tensor, heads: int, tile: Tile) -> dict[s
     """Compile-time sizes: they never change within a run, and exact tiles then need no masks."""
     queries, keys, width = query_BMD.shape[1], key_BND.shape[1], query_BMD.shape[-1] // heads
     bytes_per_row = width * query_BMD.element_size()
+    tile_rows = min(tile.queries, max(16, power_of_two_from(queries)))  # tensor cores want 16 rows
     return {
         "HEADS": heads,
         "WIDTH": width,
         "M": queries,
         "N": keys,
-        "TILE_M": min(tile.queries, max(16, power_of_two_from(queries))),  # tensor cores want 16 rows
+        "TILE_M": tile_rows,
         "TILE_N": max(16, power_of_two_from(keys)),
         "PRECISION": "tf32x3",  # of float32 inputs only: near float32 on tensor cores; exact products would spill
-        "num_warps": max(tile.warps, bytes_per_row // 16),  # wide heads and float32 need the registers of more warps
+        # Wide heads and float32 need the registers of more warps; eight warps on fewer than 64 queries, compiled by
+        # Triton 3.6, compute something else (docs/speed.md).
+        "num_warps": max(tile.warps, bytes_per_row // 16) if tile_rows >= 64 else 4,
     }
 
 

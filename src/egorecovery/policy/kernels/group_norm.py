@@ -1,13 +1,13 @@
 """Group norm with its residual and ReLU, in channels-last order from end to end.
 
 Library group norms want the channels first: around a channels-last convolution that costs two more passes each way.
-Here every tensor is read and written once, by programs that own a slice of channels of one image; only images so
-large or so few that this would leave the device idle are cut into parts and read twice. Every program covers whole
-groups and at least 32 contiguous bytes per pixel, so a group of two channels costs no more than one of sixteen.
+Small maps (a slice of one image on chip) are read once and written once. Large maps take two kernels: sums over
+parts of an image, then the result from those sums. Every program covers whole groups and at least 32 contiguous
+bytes per pixel, so a group of two channels costs no more than one of sixteen.
 """
 
 # N images, C channels, H x W map, S parts of an image, G groups
-from typing import Any
+from typing import Any, no_type_check
 
 import torch
 from jaxtyping import Float
@@ -16,30 +16,23 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import group_norm as torch_group_norm
 from torch.nn.functional import relu as torch_relu
 
-from egorecovery.policy.kernels.dispatch import is_power_of_two, runs_fused
+from egorecovery.policy.kernels.dispatch import is_power_of_two, jit, power_of_two_from, runs_fused, tl
 from egorecovery.policy.kernels.group_norm_parts import (
     EPSILON,
-    apply_kernel,
-    gradient_kernel,
+    gradient_means,
     map_parts,
+    moments_of_sums,
     part_sizes,
-    reduce_kernel,
     stats_kernel,
-)
-from egorecovery.policy.kernels.group_norm_slices import (
-    FEWEST_CHANNELS,
-    Slices,
-    held_backward_kernel,
-    held_forward_kernel,
-    walked_backward_kernel,
-    walked_forward_kernel,
+    total_of_group,
 )
 from egorecovery.policy.kernels.layer_norm import totals
 
-# Walked slices are those of 56 x 56 pixels and, backward, where two tensors must be held, of 28 x 28 and 24 x 24. What
-# 132 multiprocessors have between their two walks then fits in the L2 cache.
-FORWARD_SLICES = Slices()
-BACKWARD_SLICES = Slices(held_numbers=8192)
+NUMBERS_ON_CHIP = 16384  # of one program, forward: 64 per thread of 8 warps, two programs per multiprocessor
+BACKWARD_NUMBERS_ON_CHIP = 16384  # two tensors instead of one, still without spilling
+NUMBERS_WANTED = 8192  # a smaller tile is better balanced over the multiprocessors, as long as it has the channels
+CHANNELS_WANTED = 32  # 64 contiguous bytes per pixel
+FEWEST_CHANNELS = 16  # 32 bytes: one memory sector
 
 
 def group_norm_act(
@@ -84,6 +77,27 @@ def channels_last(image_NCHW: Tensor) -> Tensor:
     return image_NCHW.contiguous(memory_format=torch.channels_last)
 
 
+def _slice_sizes(image_NCHW: Tensor, groups: int, most_numbers: int) -> dict[str, Any] | None:
+    """How one program holds a slice of channels of one whole image, or None where that does not fit."""
+    _, channels, height, width = image_NCHW.shape
+    group = channels // groups
+    pixels = power_of_two_from(height * width)
+    wanted = max(CHANNELS_WANTED, group, NUMBERS_WANTED // pixels)
+    block = min(channels, wanted)
+    while pixels * block > most_numbers and block > max(FEWEST_CHANNELS, group):
+        block //= 2
+    if pixels * block > most_numbers:
+        return None
+    return {
+        "HW": height * width,
+        "C": channels,
+        "GROUP": group,
+        "BLOCK_HW": pixels,
+        "BLOCK_C": block,
+        "num_warps": min(16, max(1, pixels * block // 2048)),  # 64 numbers per thread
+    }
+
+
 class _GroupNormAct(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -101,21 +115,19 @@ class _GroupNormAct(torch.autograd.Function):
         out_NCHW = torch.empty_like(image_NCHW)
         moments_N2C = torch.empty((images, 2, channels), dtype=torch.float32, device=image_NCHW.device)
         flags = {"HAS_RESIDUAL": residual_NCHW is not None, "RELU": relu}
-        tensors = (image_NCHW, residual_NCHW, weight_C, bias_C)
-        if sizes := FORWARD_SLICES.held(image_NCHW, groups):
-            held_forward_kernel[(channels // sizes["BLOCK_C"], images)](
-                *tensors, out_NCHW, moments_N2C, EPSILON, **sizes, **flags
-            )
-        elif sizes := FORWARD_SLICES.walked(image_NCHW, groups):
-            walked_forward_kernel[(channels // sizes["BLOCK_C"], images)](
-                *tensors, out_NCHW, moments_N2C, EPSILON, **sizes, **flags
+        sizes = _slice_sizes(image_NCHW, groups, NUMBERS_ON_CHIP)
+        if sizes is not None:
+            _whole_forward_kernel[(channels // sizes["BLOCK_C"], images)](
+                image_NCHW, residual_NCHW, weight_C, bias_C, out_NCHW, moments_N2C, EPSILON, **sizes, **flags
             )
         else:
             parts = map_parts(image_NCHW)
             sizes = part_sizes(image_NCHW, groups, parts)
             sums_NS2C = torch.empty((images, parts, 2, channels), dtype=torch.float32, device=image_NCHW.device)
             stats_kernel[(parts, images)](image_NCHW, sums_NS2C, **sizes)
-            apply_kernel[(parts, images)](*tensors, sums_NS2C, out_NCHW, moments_N2C, EPSILON, **sizes, **flags)
+            _apply_kernel[(parts, images)](
+                image_NCHW, residual_NCHW, weight_C, bias_C, sums_NS2C, out_NCHW, moments_N2C, EPSILON, **sizes, **flags
+            )
         # The mask of a ReLU with no residual follows from the input; with one, the output is kept (and by the next
         # convolution anyway).
         kept_NCHW = out_NCHW if relu and residual_NCHW is not None else None
@@ -134,24 +146,22 @@ class _GroupNormAct(torch.autograd.Function):
         # With a ReLU the residual's gradient is the masked one; without, it is the gradient that came in.
         d_masked_NCHW = None if out_NCHW is None else torch.empty_like(image_NCHW, dtype=ctx.residual_dtype)
         flags = {"HAS_RESIDUAL": out_NCHW is not None, "RELU": ctx.relu}
-        tensors = (image_NCHW, out_NCHW, d_out_NCHW, weight_C, bias_C, moments_N2C)
-        held = BACKWARD_SLICES.held(image_NCHW, ctx.groups)
-        walked = None if held else BACKWARD_SLICES.walked(image_NCHW, ctx.groups)
-        parts = 1 if held or walked else map_parts(image_NCHW)
+        sizes = _slice_sizes(image_NCHW, ctx.groups, BACKWARD_NUMBERS_ON_CHIP)
+        parts = 1 if sizes is not None else map_parts(image_NCHW)
         sums_NS2C = torch.empty((images, parts, 2, channels), dtype=torch.float32, device=image_NCHW.device)
-        if held:
-            held_backward_kernel[(channels // held["BLOCK_C"], images)](
-                *tensors, d_image_NCHW, d_masked_NCHW, sums_NS2C, **held, **flags
-            )
-        elif walked:
-            walked_backward_kernel[(channels // walked["BLOCK_C"], images)](
-                *tensors, d_image_NCHW, d_masked_NCHW, sums_NS2C, **walked, **flags
-            )
+        if sizes is not None:
+            _whole_backward_kernel[(channels // sizes["BLOCK_C"], images)](
+                image_NCHW, out_NCHW, d_out_NCHW, weight_C, bias_C, moments_N2C,
+                d_image_NCHW, d_masked_NCHW, sums_NS2C, **sizes, **flags,
+            )  # fmt: skip
         else:
             sizes = part_sizes(image_NCHW, ctx.groups, parts)
-            reduce_kernel[(parts, images)](*tensors, d_masked_NCHW, sums_NS2C, **sizes, **flags)
+            _reduce_kernel[(parts, images)](
+                image_NCHW, out_NCHW, d_out_NCHW, weight_C, bias_C, moments_N2C, d_masked_NCHW, sums_NS2C,
+                **sizes, **flags,
+            )  # fmt: skip
             # The masked gradient, once written for the residual, saves reading the output a second time.
-            gradient_kernel[(parts, images)](
+            _gradient_kernel[(parts, images)](
                 image_NCHW, d_out_NCHW if d_masked_NCHW is None else d_masked_NCHW, weight_C, bias_C, moments_N2C,
                 sums_NS2C, d_image_NCHW, RELU=ctx.relu and d_masked_NCHW is None, **sizes,
             )  # fmt: skip
@@ -160,3 +170,157 @@ class _GroupNormAct(torch.autograd.Function):
         if d_masked_NCHW is None and ctx.residual_dtype is not None:
             d_residual_NCHW = d_out_NCHW.to(ctx.residual_dtype)
         return d_image_NCHW, None, d_weight_C, d_bias_C, d_residual_NCHW, None
+
+
+@jit
+@no_type_check
+def _whole_forward_kernel(
+    image_ptr, residual_ptr, weight_ptr, bias_ptr, out_ptr, moments_ptr, epsilon,
+    HW: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, BLOCK_HW: tl.constexpr, BLOCK_C: tl.constexpr,
+    HAS_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+):  # fmt: skip
+    image = tl.program_id(1).to(tl.int64)
+    c = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
+    p = tl.arange(0, BLOCK_HW)
+    inside = p[:, None] < HW
+    at = image * HW * C + p[:, None] * C + c[None, :]
+    image_PC = tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    mean_C = total_of_group(tl.sum(image_PC, axis=0), GROUP, BLOCK_C) / (HW * GROUP)
+    centred_PC = tl.where(inside, image_PC - mean_C[None, :], 0.0)
+    rstd_C = 1.0 / tl.sqrt(
+        total_of_group(tl.sum(centred_PC * centred_PC, axis=0), GROUP, BLOCK_C) / (HW * GROUP) + epsilon
+    )
+    scale_C = rstd_C * tl.load(weight_ptr + c).to(tl.float32)
+    out_PC = centred_PC * scale_C[None, :] + tl.load(bias_ptr + c).to(tl.float32)[None, :]
+    if HAS_RESIDUAL:
+        out_PC += tl.load(residual_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    if RELU:
+        out_PC = tl.maximum(out_PC, 0.0)
+    tl.store(out_ptr + at, out_PC.to(out_ptr.dtype.element_ty), mask=inside)
+    tl.store(moments_ptr + image * 2 * C + c, mean_C)
+    tl.store(moments_ptr + image * 2 * C + C + c, rstd_C)
+
+
+@jit
+@no_type_check
+def _whole_backward_kernel(
+    image_ptr, out_ptr, d_out_ptr, weight_ptr, bias_ptr, moments_ptr, d_image_ptr, d_masked_ptr, sums_ptr,
+    HW: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, BLOCK_HW: tl.constexpr, BLOCK_C: tl.constexpr,
+    HAS_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+):  # fmt: skip
+    image = tl.program_id(1).to(tl.int64)
+    c = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
+    p = tl.arange(0, BLOCK_HW)
+    inside = p[:, None] < HW
+    at = image * HW * C + p[:, None] * C + c[None, :]
+    mean_C = tl.load(moments_ptr + image * 2 * C + c)
+    rstd_C = tl.load(moments_ptr + image * 2 * C + C + c)
+    weight_C = tl.load(weight_ptr + c).to(tl.float32)
+    hat_PC = (tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32) - mean_C[None, :]) * rstd_C[None, :]
+    d_out_PC = tl.load(d_out_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    if RELU:
+        if HAS_RESIDUAL:
+            out_PC = tl.load(out_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        else:
+            out_PC = hat_PC * weight_C[None, :] + tl.load(bias_ptr + c).to(tl.float32)[None, :]
+        d_out_PC = tl.where(out_PC > 0.0, d_out_PC, 0.0)
+    if HAS_RESIDUAL:
+        tl.store(d_masked_ptr + at, d_out_PC.to(d_masked_ptr.dtype.element_ty), mask=inside)
+    d_bias_C = tl.sum(d_out_PC, axis=0)  # pixels past the end brought a gradient of 0
+    d_weight_C = tl.sum(d_out_PC * hat_PC, axis=0)
+    tl.store(sums_ptr + image * 2 * C + c, d_bias_C)
+    tl.store(sums_ptr + image * 2 * C + C + c, d_weight_C)
+    mean_d_C = total_of_group(weight_C * d_bias_C, GROUP, BLOCK_C) / (HW * GROUP)
+    along_C = total_of_group(weight_C * d_weight_C, GROUP, BLOCK_C) / (HW * GROUP)
+    d_image_PC = (d_out_PC * weight_C[None, :] - mean_d_C[None, :] - hat_PC * along_C[None, :]) * rstd_C[None, :]
+    tl.store(d_image_ptr + at, d_image_PC.to(d_image_ptr.dtype.element_ty), mask=inside)
+
+
+@jit
+@no_type_check
+def _apply_kernel(
+    image_ptr, residual_ptr, weight_ptr, bias_ptr, sums_ptr, out_ptr, moments_ptr, epsilon,
+    HW: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
+    ROWS: tl.constexpr, HAS_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+):  # fmt: skip
+    # Backwards through the batch: the images summed last are still in the cache.
+    image = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
+    mean_C, rstd_C = moments_of_sums(sums_ptr, image, epsilon, HW, C, GROUP, PARTS)
+    c = tl.arange(0, C)
+    if tl.program_id(0) == 0:
+        tl.store(moments_ptr + image * 2 * C + c, mean_C)
+        tl.store(moments_ptr + image * 2 * C + C + c, rstd_C)
+    scale_C = rstd_C * tl.load(weight_ptr + c).to(tl.float32)
+    shift_C = tl.load(bias_ptr + c).to(tl.float32) - mean_C * scale_C
+    for start in range(0, PART, ROWS):
+        p = tl.program_id(0) * PART + start + tl.arange(0, ROWS)
+        inside = p[:, None] < HW
+        at = image * HW * C + p[:, None] * C + c[None, :]
+        out_PC = tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32) * scale_C[None, :] + shift_C[None, :]
+        if HAS_RESIDUAL:
+            out_PC += tl.load(residual_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        if RELU:
+            out_PC = tl.maximum(out_PC, 0.0)
+        tl.store(out_ptr + at, out_PC.to(out_ptr.dtype.element_ty), mask=inside)
+
+
+@jit
+@no_type_check
+def _reduce_kernel(
+    image_ptr, out_ptr, d_out_ptr, weight_ptr, bias_ptr, moments_ptr, d_masked_ptr, sums_ptr,
+    HW: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
+    ROWS: tl.constexpr, HAS_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+):  # fmt: skip
+    image = tl.program_id(1).to(tl.int64)
+    c = tl.arange(0, C)
+    mean_C = tl.load(moments_ptr + image * 2 * C + c)
+    rstd_C = tl.load(moments_ptr + image * 2 * C + C + c)
+    weight_C = tl.load(weight_ptr + c).to(tl.float32)
+    bias_C = tl.load(bias_ptr + c).to(tl.float32)
+    d_bias_PC = tl.zeros((ROWS, C), dtype=tl.float32)
+    d_weight_PC = tl.zeros((ROWS, C), dtype=tl.float32)
+    for start in range(0, PART, ROWS):
+        p = tl.program_id(0) * PART + start + tl.arange(0, ROWS)
+        inside = p[:, None] < HW
+        at = image * HW * C + p[:, None] * C + c[None, :]
+        hat_PC = (tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32) - mean_C[None, :]) * rstd_C[None, :]
+        d_out_PC = tl.load(d_out_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        if RELU:
+            if HAS_RESIDUAL:
+                out_PC = tl.load(out_ptr + at, mask=inside, other=0.0).to(tl.float32)
+            else:
+                out_PC = hat_PC * weight_C[None, :] + bias_C[None, :]
+            d_out_PC = tl.where(out_PC > 0.0, d_out_PC, 0.0)
+        if HAS_RESIDUAL:
+            tl.store(d_masked_ptr + at, d_out_PC.to(d_masked_ptr.dtype.element_ty), mask=inside)
+        d_bias_PC += d_out_PC
+        d_weight_PC += d_out_PC * hat_PC
+    sums_at = (image * PARTS + tl.program_id(0)) * 2 * C + c
+    tl.store(sums_ptr + sums_at, tl.sum(d_bias_PC, axis=0))
+    tl.store(sums_ptr + sums_at + C, tl.sum(d_weight_PC, axis=0))
+
+
+@jit
+@no_type_check
+def _gradient_kernel(
+    image_ptr, d_out_ptr, weight_ptr, bias_ptr, moments_ptr, sums_ptr, d_image_ptr,
+    HW: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
+    ROWS: tl.constexpr, RELU: tl.constexpr,
+):  # fmt: skip
+    image = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
+    c = tl.arange(0, C)
+    mean_C = tl.load(moments_ptr + image * 2 * C + c)
+    rstd_C = tl.load(moments_ptr + image * 2 * C + C + c)
+    weight_C = tl.load(weight_ptr + c).to(tl.float32)
+    bias_C = tl.load(bias_ptr + c).to(tl.float32)
+    mean_d_C, along_C = gradient_means(sums_ptr, weight_C, image, HW, C, GROUP, PARTS)
+    for start in range(0, PART, ROWS):
+        p = tl.program_id(0) * PART + start + tl.arange(0, ROWS)
+        inside = p[:, None] < HW
+        at = image * HW * C + p[:, None] * C + c[None, :]
+        hat_PC = (tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32) - mean_C[None, :]) * rstd_C[None, :]
+        d_hat_PC = tl.load(d_out_ptr + at, mask=inside, other=0.0).to(tl.float32) * weight_C[None, :]
+        if RELU:
+            d_hat_PC = tl.where(hat_PC * weight_C[None, :] + bias_C[None, :] > 0.0, d_hat_PC, 0.0)
+        d_image_PC = (d_hat_PC - mean_d_C[None, :] - hat_PC * along_C[None, :]) * rstd_C[None, :]
+        tl.store(d_image_ptr + at, d_image_PC.to(d_image_ptr.dtype.element_ty), mask=inside)

@@ -1,9 +1,8 @@
 """Group norm, ReLU and the 3x3 stride-2 max pool of a ResNet stem, without the full-size activation.
 
-The stem's map is the largest tensor of the network. The forward pass reads it for its sums and again to pool it, and
-writes a quarter of it; per pooled number it keeps which of the nine inputs won, and that input. The backward pass
-gathers: the sums come from the pooled map alone, and every 2x2 block of inputs looks at the four windows that can
-hold it. Nothing is scattered. As in `group_norm`, one program does both for a slice of one image where that pays.
+The stem's map is the largest tensor of the network. The forward pass reads it twice and writes a quarter of it; per
+pooled number it keeps which of the nine inputs won, and that input. The backward pass gathers: the sums come from
+the pooled map alone, and every 2x2 block of inputs looks at the four windows that can hold it. Nothing is scattered.
 """
 
 # N images, C channels, H x W map, Q pooled pixels, S parts of an image
@@ -24,18 +23,11 @@ from egorecovery.policy.kernels.group_norm_parts import (
     moments_of_sums,
     part_sizes,
     stats_kernel,
-    total_of_group,
 )
-from egorecovery.policy.kernels.group_norm_slices import Slices, moments_of_slice
 from egorecovery.policy.kernels.layer_norm import totals
-from egorecovery.policy.kernels.max_pool_windows import gradient_pixels, pool_pixels, won_sums
 
 POOL_TILE_NUMBERS = 1024  # pooled numbers of one program at a time; each brings nine inputs, so more cost occupancy
 WARPS = 4
-# A step of a walk counts pooled numbers. A forward slice of 112 x 112 pixels is too large for the caches to keep it
-# until the second walk; the backward pass only walks twice through the pooled maps, a third of that.
-FORWARD_SLICES = Slices(numbers_per_warp=8192, walked_per_thread=4)
-BACKWARD_SLICES = Slices(walked_numbers=262144, numbers_per_warp=8192, walked_per_thread=4)
 
 
 def group_norm_relu_max_pool(
@@ -73,20 +65,14 @@ def _sizes(image_NCHW: Tensor, groups: int, parts: int) -> dict[str, Any]:
     }
 
 
-def _walked_sizes(image_NCHW: Tensor, groups: int, slices: Slices) -> dict[str, Any] | None:
-    sizes = slices.walked(image_NCHW, groups)
-    if sizes is None:
-        return None
-    del sizes["HW"]
-    return {"H": image_NCHW.shape[2], "W": image_NCHW.shape[3], **sizes}
-
-
 class _GroupNormReluMaxPool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, image_NCHW: Tensor, groups: int, weight_C: Tensor, bias_C: Tensor) -> Tensor:
         image_NCHW = channels_last(image_NCHW)
         images, channels, height, width = image_NCHW.shape
         device = image_NCHW.device
+        parts = map_parts(image_NCHW)
+        sums_NS2C = torch.empty((images, parts, 2, channels), dtype=torch.float32, device=device)
         moments_N2C = torch.empty((images, 2, channels), dtype=torch.float32, device=device)
         pooled_NCQ = torch.empty(
             (images, channels, ceil_div(height, 2), ceil_div(width, 2)),
@@ -96,18 +82,11 @@ class _GroupNormReluMaxPool(torch.autograd.Function):
         )
         winner_NCQ = torch.empty_like(pooled_NCQ)
         code_NCQ = torch.empty_like(pooled_NCQ, dtype=torch.uint8)
-        made = (pooled_NCQ, winner_NCQ, code_NCQ, moments_N2C)
-        if sizes := _walked_sizes(image_NCHW, groups, FORWARD_SLICES):
-            _walked_pool_kernel[(channels // sizes["BLOCK_C"], images)](
-                image_NCHW, weight_C, bias_C, *made, EPSILON, **sizes
-            )
-        else:
-            parts = map_parts(image_NCHW)
-            sums_NS2C = torch.empty((images, parts, 2, channels), dtype=torch.float32, device=device)
-            stats_kernel[(parts, images)](image_NCHW, sums_NS2C, **part_sizes(image_NCHW, groups, parts))
-            _pool_kernel[(parts, images)](
-                image_NCHW, weight_C, bias_C, sums_NS2C, *made, EPSILON, **_sizes(image_NCHW, groups, parts)
-            )
+        stats_kernel[(parts, images)](image_NCHW, sums_NS2C, **part_sizes(image_NCHW, groups, parts))
+        _pool_kernel[(parts, images)](
+            image_NCHW, weight_C, bias_C, sums_NS2C, pooled_NCQ, winner_NCQ, code_NCQ, moments_N2C, EPSILON,
+            **_sizes(image_NCHW, groups, parts),
+        )  # fmt: skip
         ctx.save_for_backward(image_NCHW, weight_C, moments_N2C, winner_NCQ, code_NCQ)
         ctx.groups, ctx.bias_dtype = groups, bias_C.dtype
         return pooled_NCQ
@@ -118,20 +97,14 @@ class _GroupNormReluMaxPool(torch.autograd.Function):
         image_NCHW, weight_C, moments_N2C, winner_NCQ, code_NCQ = ctx.saved_tensors
         d_pooled_NCQ = channels_last(d_pooled_NCQ)
         images, channels = image_NCHW.shape[:2]
-        walked = _walked_sizes(image_NCHW, ctx.groups, BACKWARD_SLICES)
-        parts = 1 if walked else map_parts(image_NCHW)
+        parts = map_parts(image_NCHW)
+        sizes = _sizes(image_NCHW, ctx.groups, parts)
         sums_NS2C = torch.empty((images, parts, 2, channels), dtype=torch.float32, device=image_NCHW.device)
         d_image_NCHW = torch.empty_like(image_NCHW)
-        if walked:
-            _walked_gradient_kernel[(channels // walked["BLOCK_C"], images)](
-                image_NCHW, winner_NCQ, code_NCQ, d_pooled_NCQ, weight_C, moments_N2C, sums_NS2C, d_image_NCHW, **walked
-            )
-        else:
-            sizes = _sizes(image_NCHW, ctx.groups, parts)
-            _reduce_kernel[(parts, images)](winner_NCQ, code_NCQ, d_pooled_NCQ, moments_N2C, sums_NS2C, **sizes)
-            _gradient_kernel[(parts, images)](
-                image_NCHW, code_NCQ, d_pooled_NCQ, weight_C, moments_N2C, sums_NS2C, d_image_NCHW, **sizes
-            )
+        _reduce_kernel[(parts, images)](winner_NCQ, code_NCQ, d_pooled_NCQ, moments_N2C, sums_NS2C, **sizes)
+        _gradient_kernel[(parts, images)](
+            image_NCHW, code_NCQ, d_pooled_NCQ, weight_C, moments_N2C, sums_NS2C, d_image_NCHW, **sizes
+        )
         d_bias_C, d_weight_C = totals(sums_NS2C.flatten(0, 1), ctx.bias_dtype, weight_C.dtype)
         return d_image_NCHW, None, d_weight_C, d_bias_C
 
@@ -143,7 +116,8 @@ def _pool_kernel(
     H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     PART: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    Q: tl.constexpr = ((H + 1) // 2) * ((W + 1) // 2)
+    OH: tl.constexpr = (H + 1) // 2
+    OW: tl.constexpr = (W + 1) // 2
     # Backwards through the batch: the images summed last are still in the cache.
     image = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
     mean_C, rstd_C = moments_of_sums(sums_ptr, image, epsilon, H * W, C, GROUP, PARTS)
@@ -155,35 +129,26 @@ def _pool_kernel(
     shift_C = tl.load(bias_ptr + c).to(tl.float32) - mean_C * scale_C
     for start in range(0, PART, ROWS):
         q = tl.program_id(0) * PART + start + tl.arange(0, ROWS)
-        pool_pixels(
-            image_ptr + image * H * W * C, pooled_ptr + image * Q * C, winner_ptr + image * Q * C,
-            code_ptr + image * Q * C, q, c, scale_C, shift_C, H, W, C, ROWS, C,
-        )  # fmt: skip
-
-
-@jit
-@no_type_check
-def _walked_pool_kernel(
-    image_ptr, weight_ptr, bias_ptr, pooled_ptr, winner_ptr, code_ptr, moments_ptr, epsilon,
-    H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, ROWS: tl.constexpr,
-    BLOCK_C: tl.constexpr, STAGES: tl.constexpr,
-):  # fmt: skip
-    Q: tl.constexpr = ((H + 1) // 2) * ((W + 1) // 2)
-    LAST: tl.constexpr = (Q - 1) // ROWS * ROWS
-    image = tl.program_id(1).to(tl.int64)
-    c = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
-    image_ptr += image * H * W * C
-    mean_C, rstd_C = moments_of_slice(
-        image_ptr, moments_ptr + image * 2 * C, c, epsilon, H * W, C, GROUP, 4 * ROWS, BLOCK_C, STAGES
-    )
-    scale_C = rstd_C * tl.load(weight_ptr + c).to(tl.float32)
-    shift_C = tl.load(bias_ptr + c).to(tl.float32) - mean_C * scale_C
-    for done in range(0, Q, ROWS):
-        q = LAST - done + tl.arange(0, ROWS)
-        pool_pixels(
-            image_ptr, pooled_ptr + image * Q * C, winner_ptr + image * Q * C, code_ptr + image * Q * C,
-            q, c, scale_C, shift_C, H, W, C, ROWS, BLOCK_C,
-        )  # fmt: skip
+        top, left = 2 * (q // OW) - 1, 2 * (q % OW) - 1
+        best_QC = tl.full((ROWS, C), float("-inf"), dtype=tl.float32)
+        winner_QC = tl.zeros((ROWS, C), dtype=tl.float32)
+        code_QC = tl.zeros((ROWS, C), dtype=tl.int32)
+        for tap in tl.static_range(9):
+            y, x = top + tap // 3, left + tap % 3
+            inside = ((y >= 0) & (y < H) & (x >= 0) & (x < W) & (q < OH * OW))[:, None]
+            image_at = image * H * W * C + (y * W + x)[:, None] * C + c[None, :]
+            image_QC = tl.load(image_ptr + image_at, mask=inside, other=0.0).to(tl.float32)
+            normed_QC = tl.where(inside, image_QC * scale_C[None, :] + shift_C[None, :], float("-inf"))
+            better_QC = normed_QC > best_QC  # strictly: the first of equals wins
+            best_QC = tl.where(better_QC, normed_QC, best_QC)
+            winner_QC = tl.where(better_QC, image_QC, winner_QC)
+            code_QC = tl.where(better_QC, tap, code_QC)
+        code_QC = tl.where(best_QC > 0.0, code_QC, 9)  # 9: the ReLU shut this window, no input gets its gradient
+        at = image * OH * OW * C + q[:, None] * C + c[None, :]
+        inside = q[:, None] < OH * OW
+        tl.store(pooled_ptr + at, tl.maximum(best_QC, 0.0).to(pooled_ptr.dtype.element_ty), mask=inside)
+        tl.store(winner_ptr + at, winner_QC.to(winner_ptr.dtype.element_ty), mask=inside)
+        tl.store(code_ptr + at, code_QC.to(tl.uint8), mask=inside)
 
 
 @jit
@@ -193,18 +158,50 @@ def _reduce_kernel(
     H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     PART: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    Q: tl.constexpr = ((H + 1) // 2) * ((W + 1) // 2)
+    OH: tl.constexpr = (H + 1) // 2
+    OW: tl.constexpr = (W + 1) // 2
     image = tl.program_id(1).to(tl.int64)
     c = tl.arange(0, C)
     mean_C = tl.load(moments_ptr + image * 2 * C + c)
     rstd_C = tl.load(moments_ptr + image * 2 * C + C + c)
-    d_bias_C, d_weight_C = won_sums(
-        winner_ptr + image * Q * C, code_ptr + image * Q * C, d_pooled_ptr + image * Q * C,
-        tl.program_id(0) * PART, c, mean_C, rstd_C, Q, C, PART, ROWS, C,
-    )  # fmt: skip
+    d_bias_QC = tl.zeros((ROWS, C), dtype=tl.float32)
+    d_weight_QC = tl.zeros((ROWS, C), dtype=tl.float32)
+    for start in range(0, PART, ROWS):
+        q = tl.program_id(0) * PART + start + tl.arange(0, ROWS)
+        inside = q[:, None] < OH * OW
+        at = image * OH * OW * C + q[:, None] * C + c[None, :]
+        winner_QC = tl.load(winner_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        code_QC = tl.load(code_ptr + at, mask=inside, other=9)
+        d_pooled_QC = tl.load(d_pooled_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        d_pooled_QC = tl.where(code_QC < 9, d_pooled_QC, 0.0)
+        d_bias_QC += d_pooled_QC
+        d_weight_QC += d_pooled_QC * (winner_QC - mean_C[None, :]) * rstd_C[None, :]
     sums_at = (image * PARTS + tl.program_id(0)) * 2 * C + c
-    tl.store(sums_ptr + sums_at, d_bias_C)
-    tl.store(sums_ptr + sums_at + C, d_weight_C)
+    tl.store(sums_ptr + sums_at, tl.sum(d_bias_QC, axis=0))
+    tl.store(sums_ptr + sums_at + C, tl.sum(d_weight_QC, axis=0))
+
+
+@jit
+@no_type_check
+def _won(code_ptr, d_pooled_ptr, first, oy, ox, c, OH: tl.constexpr, OW: tl.constexpr, C: tl.constexpr):
+    """The winner's code and the gradient of pooled pixels; past the edge, a window that nothing won."""
+    inside = ((oy < OH) & (ox < OW))[:, None]
+    at = first + (oy * OW + ox)[:, None] * C + c[None, :]
+    code_QC = tl.load(code_ptr + at, mask=inside, other=9).to(tl.int32)
+    return code_QC, tl.load(d_pooled_ptr + at, mask=inside, other=0.0).to(tl.float32)
+
+
+@jit
+@no_type_check
+def _store_gradient(
+    image_ptr, d_image_ptr, d_out_QC, first, y, x, c, mean_C, rstd_C, weight_C, mean_d_C, along_C,
+    H: tl.constexpr, W: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    inside = ((y < H) & (x < W))[:, None]
+    at = first + (y * W + x)[:, None] * C + c[None, :]
+    hat_QC = (tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32) - mean_C[None, :]) * rstd_C[None, :]
+    d_image_QC = (d_out_QC * weight_C[None, :] - mean_d_C[None, :] - hat_QC * along_C[None, :]) * rstd_C[None, :]
+    tl.store(d_image_ptr + at, d_image_QC.to(d_image_ptr.dtype.element_ty), mask=inside)
 
 
 @jit
@@ -214,48 +211,43 @@ def _gradient_kernel(
     H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     PART: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    Q: tl.constexpr = ((H + 1) // 2) * ((W + 1) // 2)
+    # Pooled pixel (oy, ox) answers for inputs (2oy, 2ox) .. (2oy+1, 2ox+1). A window's taps are numbered 3 ky + kx
+    # from its corner (2oy-1, 2ox-1), so e.g. the last of the four inputs is tap 8 here, and tap 0 one down and right.
+    OH: tl.constexpr = (H + 1) // 2
+    OW: tl.constexpr = (W + 1) // 2
     image = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
     c = tl.arange(0, C)
     mean_C = tl.load(moments_ptr + image * 2 * C + c)
     rstd_C = tl.load(moments_ptr + image * 2 * C + C + c)
     weight_C = tl.load(weight_ptr + c).to(tl.float32)
     mean_d_C, along_C = gradient_means(sums_ptr, weight_C, image, H * W, C, GROUP, PARTS)
+    first = image * OH * OW * C
+    first_in = image * H * W * C
     for start in range(0, PART, ROWS):
         q = tl.program_id(0) * PART + start + tl.arange(0, ROWS)
-        gradient_pixels(
-            image_ptr + image * H * W * C, code_ptr + image * Q * C, d_pooled_ptr + image * Q * C,
-            d_image_ptr + image * H * W * C, q, c,
-            mean_C, weight_C * rstd_C, mean_d_C * rstd_C, along_C * rstd_C * rstd_C, H, W, C,
+        oy, ox = q // OW, q % OW
+        code_QC, d_QC = _won(code_ptr, d_pooled_ptr, first, oy, ox, c, OH, OW, C)
+        code_right_QC, d_right_QC = _won(code_ptr, d_pooled_ptr, first, oy, ox + 1, c, OH, OW, C)
+        code_down_QC, d_down_QC = _won(code_ptr, d_pooled_ptr, first, oy + 1, ox, c, OH, OW, C)
+        code_both_QC, d_both_QC = _won(code_ptr, d_pooled_ptr, first, oy + 1, ox + 1, c, OH, OW, C)
+        d_out_QC = tl.where(code_QC == 4, d_QC, 0.0)
+        _store_gradient(
+            image_ptr, d_image_ptr, d_out_QC, first_in, 2 * oy, 2 * ox, c,
+            mean_C, rstd_C, weight_C, mean_d_C, along_C, H, W, C,
         )  # fmt: skip
-
-
-@jit
-@no_type_check
-def _walked_gradient_kernel(
-    image_ptr, winner_ptr, code_ptr, d_pooled_ptr, weight_ptr, moments_ptr, sums_ptr, d_image_ptr,
-    H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, ROWS: tl.constexpr,
-    BLOCK_C: tl.constexpr, STAGES: tl.constexpr,
-):  # fmt: skip
-    Q: tl.constexpr = ((H + 1) // 2) * ((W + 1) // 2)
-    LAST: tl.constexpr = (Q - 1) // ROWS * ROWS
-    image = tl.program_id(1).to(tl.int64)
-    c = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
-    code_ptr += image * Q * C
-    d_pooled_ptr += image * Q * C
-    mean_C = tl.load(moments_ptr + image * 2 * C + c)
-    rstd_C = tl.load(moments_ptr + image * 2 * C + C + c)
-    weight_C = tl.load(weight_ptr + c).to(tl.float32)
-    d_bias_C, d_weight_C = won_sums(
-        winner_ptr + image * Q * C, code_ptr, d_pooled_ptr, 0, c, mean_C, rstd_C, Q, C, Q, ROWS, BLOCK_C
-    )
-    tl.store(sums_ptr + image * 2 * C + c, d_bias_C)
-    tl.store(sums_ptr + image * 2 * C + C + c, d_weight_C)
-    shift_C = rstd_C * total_of_group(weight_C * d_bias_C, GROUP, BLOCK_C) / (H * W * GROUP)
-    slope_C = rstd_C * rstd_C * total_of_group(weight_C * d_weight_C, GROUP, BLOCK_C) / (H * W * GROUP)
-    for done in range(0, Q, ROWS):
-        q = LAST - done + tl.arange(0, ROWS)
-        gradient_pixels(
-            image_ptr + image * H * W * C, code_ptr, d_pooled_ptr, d_image_ptr + image * H * W * C, q, c,
-            mean_C, weight_C * rstd_C, shift_C, slope_C, H, W, C,
+        d_out_QC = tl.where(code_QC == 5, d_QC, 0.0) + tl.where(code_right_QC == 3, d_right_QC, 0.0)
+        _store_gradient(
+            image_ptr, d_image_ptr, d_out_QC, first_in, 2 * oy, 2 * ox + 1, c,
+            mean_C, rstd_C, weight_C, mean_d_C, along_C, H, W, C,
+        )  # fmt: skip
+        d_out_QC = tl.where(code_QC == 7, d_QC, 0.0) + tl.where(code_down_QC == 1, d_down_QC, 0.0)
+        _store_gradient(
+            image_ptr, d_image_ptr, d_out_QC, first_in, 2 * oy + 1, 2 * ox, c,
+            mean_C, rstd_C, weight_C, mean_d_C, along_C, H, W, C,
+        )  # fmt: skip
+        d_out_QC = tl.where(code_QC == 8, d_QC, 0.0) + tl.where(code_right_QC == 6, d_right_QC, 0.0)
+        d_out_QC += tl.where(code_down_QC == 2, d_down_QC, 0.0) + tl.where(code_both_QC == 0, d_both_QC, 0.0)
+        _store_gradient(
+            image_ptr, d_image_ptr, d_out_QC, first_in, 2 * oy + 1, 2 * ox + 1, c,
+            mean_C, rstd_C, weight_C, mean_d_C, along_C, H, W, C,
         )  # fmt: skip

@@ -3,12 +3,7 @@
 Alone, GELU is a pass over the widest tensors of the network: 4 reads and 4 writes of the stream's size forward, 8 and
 4 backward. Here the first product writes the activation and beside it GELU's slope, which the backward pass only has
 to multiply with: as many bytes as keeping the product itself, and no exponential in that pass. Both come from one
-float32 sum before it is rounded, so they belong together.
-
-The products are shallow (a width of 256), so what counts is how often they fetch and whether anything waits. Where a
-tile's depth is the whole width, its rows stay on chip and a program walks over columns of the weight, two tiles
-fetched ahead; where it is less, a program makes one tile and several share a multiprocessor, one storing while
-another multiplies. The other products are the library's.
+float32 sum before it is rounded, so they belong together. The other products are the library's.
 """
 
 # B samples, N tokens, D width, H hidden width, R rows = B x N (in kernels, of one tile), C columns of one tile
@@ -30,9 +25,6 @@ from egorecovery.policy.kernels.dispatch import (
     tl,
 )
 
-PROGRAMS = 264  # two per multiprocessor of an H200: a program makes no more tiles than leaves as many programs
-SHARED_BYTES = 227 * 1024  # that a program of an H200 may have
-
 
 @dataclass
 class Tile:
@@ -40,16 +32,15 @@ class Tile:
 
     rows: int
     columns: int  # of the hidden width
-    steps: int  # tiles that one program makes at most, side by side
     depth: int  # numbers of the width at a time
     warps: int
     stages: int  # fetched tiles in shared memory
 
 
-# At a width of 256, compiled for sm_90: 128 and 78 registers, 96 and 208 KB of shared memory, two programs and one per
-# multiprocessor, and nothing spilled. Forward, two programs hide each other's exponentials; backward, there are none.
-FORWARD_TILE = Tile(rows=128, columns=128, steps=1, depth=64, warps=8, stages=3)
-BACKWARD_TILE = Tile(rows=128, columns=64, steps=16, depth=256, warps=8, stages=3)
+# At a width of 256, compiled for sm_90: 128 and 123 registers, 96 KB of shared memory, two programs per multiprocessor
+# (one stores while the other multiplies), and nothing spilled. Rows that stay on chip while a program walks over the
+# columns were slower.
+TILE = Tile(rows=128, columns=128, depth=64, warps=8, stages=3)
 
 
 def mlp(
@@ -81,17 +72,7 @@ def _fits(tokens: Tensor, rise_HD: Tensor, fall_DH: Tensor) -> bool:
         and is_power_of_two(width)
         and is_power_of_two(hidden)
         and min(width, hidden) >= 16  # tensor cores want it
-        and _shared_bytes(BACKWARD_TILE, width, hidden, tokens.element_size()) <= SHARED_BYTES
-        and _shared_bytes(FORWARD_TILE, width, hidden, tokens.element_size()) <= SHARED_BYTES
     )
-
-
-def _shared_bytes(tile: Tile, width: int, hidden: int, number_bytes: int) -> int:
-    """Rows, tiles of the weight and the slope, and one on its way to memory; no less than a program takes."""
-    columns, depth = min(tile.columns, hidden), min(tile.depth, width)
-    if depth < width:
-        return tile.stages * depth * (tile.rows + columns) * number_bytes
-    return (width * (tile.rows + tile.stages * columns) + tile.stages * tile.rows * columns) * number_bytes
 
 
 class _Mlp(torch.autograd.Function):
@@ -126,10 +107,9 @@ def rise_gelu(
     (rows, width), hidden = tokens_RD.shape, rise_HD.shape[0]
     act_RH = torch.empty((rows, hidden), dtype=tokens_RD.dtype, device=tokens_RD.device)
     slope_RH = torch.empty_like(act_RH) if with_slope else None
-    programs, sizes = _sizes(rows, width, hidden, FORWARD_TILE)
-    _mlp_forward_kernel[(programs,)](
-        tokens_RD, rise_HD.contiguous(), act_RH, slope_RH, rows,
-        HAS_SLOPE=with_slope, **sizes,
+    programs, sizes = _sizes(rows, width, hidden)
+    _mlp_forward_kernel[programs](
+        tokens_RD, rise_HD.contiguous(), act_RH, slope_RH, rows, HAS_SLOPE=with_slope, **sizes
     )  # fmt: skip
     return act_RH, slope_RH
 
@@ -140,44 +120,40 @@ def fall_gelu_backward(
     """The gradient in front of GELU: (d_out x fall) times its derivative."""
     (rows, width), hidden = d_out_RD.shape, fall_DH.shape[1]
     d_pre_RH = torch.empty_like(slope_RH)
-    programs, sizes = _sizes(rows, width, hidden, BACKWARD_TILE)
-    _mlp_backward_kernel[(programs,)](d_out_RD, fall_DH.contiguous(), slope_RH, d_pre_RH, rows, **sizes)
+    programs, sizes = _sizes(rows, width, hidden)
+    _mlp_backward_kernel[programs](d_out_RD, fall_DH.contiguous(), slope_RH, d_pre_RH, rows, **sizes)
     return d_pre_RH
 
 
-def _sizes(rows: int, width: int, hidden: int, tile: Tile) -> tuple[int, dict[str, Any]]:
+def _sizes(rows: int, width: int, hidden: int) -> tuple[tuple[int, int], dict[str, Any]]:
     """How many programs, and the compile-time sizes of each."""
-    tile_rows = min(tile.rows, max(16, power_of_two_from(rows)))
-    columns = min(tile.columns, hidden)
-    steps = min(tile.steps, hidden // columns)
-    while steps > 1 and ceil_div(rows, tile_rows) * (hidden // (columns * steps)) < PROGRAMS:
-        steps //= 2
-    return ceil_div(rows, tile_rows) * (hidden // (columns * steps)), {
+    tile_rows = min(TILE.rows, max(16, power_of_two_from(rows)))
+    columns = min(TILE.columns, hidden)
+    # Neighbouring programs share their rows, which one of them fetches from memory; the weight is always in the cache.
+    return (hidden // columns, ceil_div(rows, tile_rows)), {
         "D": width,
         "H": hidden,
         "ROWS": tile_rows,
         "COLUMNS": columns,
-        "STEPS": steps,
-        "DEPTH": min(tile.depth, width),
-        "STAGES": tile.stages,
-        "num_stages": tile.stages,
-        "num_warps": tile.warps,
+        "DEPTH": min(TILE.depth, width),
+        "num_stages": TILE.stages,
+        "num_warps": TILE.warps,
     }
 
 
 @jit
 @no_type_check
 def _product(
-    rows_ptr, weight_ptr, row_at, column,
+    rows_ptr, weight_ptr, r, c,
     WEIGHT_D: tl.constexpr, WEIGHT_H: tl.constexpr,
     D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    """Rows times columns of the weight, a part of their width at a time."""
+    """Rows times columns of a weight, a part of their width at a time."""
     sum_RC = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for start in range(0, D, DEPTH):
         d = start + tl.arange(0, DEPTH)
-        row_RD = tl.load(rows_ptr + row_at[:, None] + d[None, :])
-        weight_DC = tl.load(weight_ptr + d[:, None] * WEIGHT_D + column[None, :] * WEIGHT_H)
+        row_RD = tl.load(rows_ptr + r[:, None] * D + d[None, :])
+        weight_DC = tl.load(weight_ptr + d[:, None] * WEIGHT_D + c[None, :] * WEIGHT_H)
         sum_RC = tl.dot(row_RD, weight_DC, sum_RC)
     return sum_RC
 
@@ -206,59 +182,36 @@ def _store_gelu(pre_RC, act_ptr, slope_ptr, at, inside, HAS_SLOPE: tl.constexpr)
 def _mlp_forward_kernel(
     tokens_ptr, rise_ptr, act_ptr, slope_ptr, rows,
     HAS_SLOPE: tl.constexpr,
-    D: tl.constexpr, H: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEPS: tl.constexpr,
-    DEPTH: tl.constexpr, STAGES: tl.constexpr,
+    D: tl.constexpr, H: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    # Neighbouring programs share their rows, which one of them fetches from memory; the weight is always in the cache.
-    parts: tl.constexpr = H // (COLUMNS * STEPS)
-    first_row = (tl.program_id(0) // parts).to(tl.int64) * ROWS
-    first_column = tl.program_id(0) % parts * (COLUMNS * STEPS)
+    first_row = tl.program_id(1).to(tl.int64) * ROWS
     tokens_ptr += first_row * D
     act_ptr += first_row * H
     if HAS_SLOPE:
         slope_ptr += first_row * H
     r = tl.arange(0, ROWS)
+    c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     left = (rows - first_row).to(tl.int32)
-    inside = r[:, None] < left
-    row_at = tl.minimum(r, left - 1) * D  # rows past the end repeat the last one, and are not stored
-    d = tl.arange(0, D)
-    if DEPTH == D:
-        token_RD = tl.load(tokens_ptr + row_at[:, None] + d[None, :])
-    for step in tl.range(0, STEPS, num_stages=STAGES):
-        column = first_column + step * COLUMNS + tl.arange(0, COLUMNS)
-        if DEPTH == D:
-            pre_RC = tl.dot(token_RD, tl.load(rise_ptr + d[:, None] + column[None, :] * D))
-        else:
-            pre_RC = _product(tokens_ptr, rise_ptr, row_at, column, 1, D, D, ROWS, COLUMNS, DEPTH)
-        _store_gelu(pre_RC, act_ptr, slope_ptr, r[:, None] * H + column[None, :], inside, HAS_SLOPE)
+    row = tl.minimum(r, left - 1)  # past the end the last one is computed again, and not stored
+    pre_RC = _product(tokens_ptr, rise_ptr, row, c, 1, D, D, ROWS, COLUMNS, DEPTH)
+    _store_gelu(pre_RC, act_ptr, slope_ptr, r[:, None] * H + c[None, :], r[:, None] < left, HAS_SLOPE)
 
 
 @jit
 @no_type_check
 def _mlp_backward_kernel(
     d_out_ptr, fall_ptr, slope_ptr, d_pre_ptr, rows,
-    D: tl.constexpr, H: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEPS: tl.constexpr,
-    DEPTH: tl.constexpr, STAGES: tl.constexpr,
+    D: tl.constexpr, H: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    parts: tl.constexpr = H // (COLUMNS * STEPS)
-    first_row = (tl.program_id(0) // parts).to(tl.int64) * ROWS
-    first_column = tl.program_id(0) % parts * (COLUMNS * STEPS)
+    first_row = tl.program_id(1).to(tl.int64) * ROWS
     d_out_ptr += first_row * D
     slope_ptr += first_row * H
     d_pre_ptr += first_row * H
     r = tl.arange(0, ROWS)
+    c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     left = (rows - first_row).to(tl.int32)
     row = tl.minimum(r, left - 1)
-    d = tl.arange(0, D)
-    if DEPTH == D:
-        d_out_RD = tl.load(d_out_ptr + row[:, None] * D + d[None, :])
-    for step in tl.range(0, STEPS, num_stages=STAGES):
-        column = first_column + step * COLUMNS + tl.arange(0, COLUMNS)
-        if DEPTH == D:
-            fall_DC = tl.load(fall_ptr + d[:, None] * H + column[None, :])
-            d_act_RC = tl.dot(d_out_RD, fall_DC)
-        else:
-            d_act_RC = _product(d_out_ptr, fall_ptr, row * D, column, H, 1, D, ROWS, COLUMNS, DEPTH)
-        slope_RC = tl.load(slope_ptr + row[:, None] * H + column[None, :], eviction_policy="evict_first")
-        d_pre_RC = (d_act_RC * slope_RC.to(tl.float32)).to(d_pre_ptr.dtype.element_ty)
-        tl.store(d_pre_ptr + r[:, None] * H + column[None, :], d_pre_RC, mask=r[:, None] < left)
+    d_act_RC = _product(d_out_ptr, fall_ptr, row, c, H, 1, D, ROWS, COLUMNS, DEPTH)
+    slope_RC = tl.load(slope_ptr + row[:, None] * H + c[None, :], eviction_policy="evict_first").to(tl.float32)
+    d_pre_RC = (d_act_RC * slope_RC).to(d_pre_ptr.dtype.element_ty)
+    tl.store(d_pre_ptr + r[:, None] * H + c[None, :], d_pre_RC, mask=r[:, None] < left)
