@@ -24,7 +24,7 @@ from egorecovery.diagnostics.recorded import (  # noqa: E402
 )
 from egorecovery.episodes import Embodiment, EpisodeStore, Phase, Source  # noqa: E402
 from egorecovery.episodes.reading import FrameReader  # noqa: E402
-from egorecovery.experiments import Row, Suite  # noqa: E402
+from egorecovery.experiments import Row, Suite, diagnosing  # noqa: E402
 from egorecovery.experiments.report import write_report  # noqa: E402
 from egorecovery.experiments.report.cells import ReportError  # noqa: E402
 from egorecovery.experiments.suites import episodes  # noqa: E402
@@ -34,6 +34,7 @@ from egorecovery.training.pools import in_order  # noqa: E402
 from training_store import BOUNDARY, PER_SOURCE, TASK, annotate, made_up_episode, training_arguments  # noqa: E402
 
 EPISODES = 8  # per source of the store whose episodes say where the object is
+FRESH = 2
 HELD_OUT = 5  # of them: ten robot episodes, as many as the probe's folds want
 SUITE = Suite(
     name="tiny",
@@ -45,13 +46,11 @@ SUITE = Suite(
 )
 
 
-def recipe(task):
-    """Two held-out episodes of each source, the fewest that can be diagnosed."""
-    return replace(tiny_experiment.recipe(task), held_out=2)
-
-
 def run_diagnosed(out: Path):
-    return tiny_experiment.run_tiny(out, suite=SUITE, recipe=recipe, rollouts=1, diagnostics=True)
+    """On two fresh episodes of each source, the fewest that can be diagnosed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diagnosing, "FRESH_EPISODES", FRESH)
+        return tiny_experiment.run_tiny(out, suite=SUITE, rollouts=1, diagnostics=True)
 
 
 @pytest.fixture(scope="module")
@@ -344,6 +343,15 @@ def test_an_experiment_diagnoses_once_and_again_only_when_something_changed(expe
     assert "figures" in run_diagnosed(out).diagnosed[TASK]
     assert (home / "ks.png").exists()
     assert record_in(home)["content_hash"] == record_in(experiment / "diagnostics" / TASK)["content_hash"]
+
+
+def test_an_experiments_policies_are_looked_at_on_episodes_made_for_it(experiment):
+    record, fresh = record_in(experiment / "diagnostics" / TASK), EpisodeStore(experiment / "data" / f"{TASK}-fresh")
+    assert record["fresh"] == {"store": str(fresh.root), "data_hash": data_hash(fresh, TASK)}
+    assert not set(fresh.ids()) & set(EpisodeStore(experiment / "data" / TASK).ids())
+    sources = [Source.ROBOT_SUCCESS, Source.ROBOT_RECOVERY, Source.HUMAN_RECOVERY]
+    assert sorted(fresh.card(name).source for name in fresh.ids()) == sorted(sources * FRESH)
+    assert f"--fresh {fresh.root}" in record["command"]
 
 
 def test_an_experiment_whose_training_is_elsewhere_says_so(experiment, tmp_path):

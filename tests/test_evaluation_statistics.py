@@ -14,6 +14,7 @@ from egorecovery.evaluation.statistics import (
     Rate,
     bootstrap_mean,
     compare,
+    compare_groups,
     mcnemar,
     newcombe,
     over_seeds,
@@ -92,6 +93,35 @@ def test_a_comparison_counts_the_starts_that_only_one_method_solves():
     assert found.difference == pytest.approx(1 / 6)
     assert found.p_value == pytest.approx(1.0)
     assert found.interval.low < found.difference < found.interval.high
+
+
+@given(st.lists(st.tuples(*[st.booleans()] * 4), min_size=2, max_size=12))
+def test_groups_of_one_method_are_compared_as_methods_are(outcomes):
+    columns = list(zip(*outcomes, strict=True))
+    ours, theirs = ([*records(side[0]), *records(side[1], seed=1)] for side in (columns[:2], columns[2:]))
+    assert compare_groups([ours], [theirs], rng()) == compare(ours, theirs, rng())
+
+
+def test_methods_of_a_group_weigh_alike_however_often_they_were_trained():
+    often = [one for seed in range(3) for one in records([1, 1, 0, 0], seed=seed)]
+    once = records([1, 1, 1, 1], policy="b")
+    found = compare_groups([records([0, 0, 0, 0], policy="c")], [often, once], rng())
+    assert found.means == (0, pytest.approx(0.75))
+    assert found.difference == pytest.approx(0.75)
+    assert (found.starts, found.second) == (4, Rate(10, 16))
+
+
+def test_a_group_resamples_starts_and_not_the_methods_that_play_them():
+    """Methods that agree at every start say no more than one of them."""
+    ours, theirs = records([1, 0, 0, 0, 1, 0] * 5), records([1, 1, 0, 1, 0, 0] * 5, policy="b")
+    alone, together = (compare_groups([ours] * n, [theirs] * n, rng()) for n in (1, 4))
+    assert together.interval == alone.interval
+    assert together.p_value > 0.5 * alone.p_value
+
+
+def test_a_group_one_of_whose_methods_has_other_starts_is_refused():
+    with pytest.raises(NotComparable, match="share 2 starts"):
+        compare_groups([records([1, 0, 1])], [records([1, 1, 1]), records([1, 0])], rng())
 
 
 def test_pairing_makes_the_interval_narrower_where_starts_decide_the_outcome():

@@ -473,6 +473,126 @@ def test_budgets_of_scaling_are_matched_with_the_papers(tmp_path):
     parsed(html)
 
 
+FULL, MIX = "egorecovery", "direct_human_recovery_mix"
+
+
+def grounding(out, curves, robot=(), task="cube_stack", count=20):
+    """Successes by amount of human recoveries, a list of one per training; and of robot recovery alone."""
+    if not out.exists():
+        make_suite(out, "low_robot_grounding")
+    trained = [(method, human, each) for method, curve in curves.items() for human, each in curve.items()]
+    for method, human, each in [*trained, ("robot_recovery", 0, robot)]:
+        for seed, successes in enumerate(each):
+            made = solved(successes, count)
+            add_cell(out, method, task, initial=made, recovery=made, seed=seed, budget=(50, 20, 0, human))
+    return out
+
+
+def test_a_curve_of_one_amount_is_judged_as_that_amount_is(tmp_path):
+    out = grounding(tmp_path / "low", {FULL: {600: [14, 18]}, MIX: {600: [9]}}, robot=[8, 3, 7])
+    report, _, _ = report_of(out)
+    for curve, alone in (("low_curve_pathway", "low_pathway_600"), ("low_curve_full", "low_any")):
+        ours, theirs = finding(report, curve), finding(report, alone)
+        assert ours["interval_over_trainings"] is not None
+        assert ours.pop("words").replace("over 1 of 6 amounts, ", "") == theirs.pop("words")
+        told_apart = ("id", "says")
+        assert {**ours, **dict.fromkeys(told_apart)} == {**theirs, **dict.fromkeys(told_apart)}
+
+
+def test_equal_curves_differ_by_nothing(tmp_path):
+    curve = {100: [8], 200: [11, 13], 300: [9]}
+    found = finding(report_of(grounding(tmp_path / "low", {FULL: curve, MIX: curve}))[0], "low_curve_pathway")
+    assert (found["difference"], found["interval"], found["verdict"]) == (0, [0, 0], "undecided")
+    low, high = found["interval_over_trainings"]
+    assert low == -high < 0
+
+
+def test_a_trend_along_both_curves_counts_as_noise_and_moves_no_difference(tmp_path):
+    found = []
+    for trend in (0, 1, 3):
+        ours = {100: [12], 200: [13 + trend], 300: [12 + 2 * trend]}
+        theirs = {100: [6], 200: [6 + trend], 300: [7 + 2 * trend]}
+        report, _, _ = report_of(grounding(tmp_path / str(trend), {FULL: ours, MIX: theirs}))
+        found.append(finding(report, "low_curve_pathway"))
+    assert [one["difference"] for one in found] == pytest.approx([0.3] * 3)
+    widths = [high - low for low, high in (one["interval_over_trainings"] for one in found)]
+    assert widths[0] < widths[1] < widths[2]
+    assert [one["verdict"] for one in found] == ["holds", "holds", "undecided"]
+
+
+def test_an_amount_that_only_one_curve_has_is_left_out_of_both(tmp_path):
+    out = grounding(tmp_path / "low", {FULL: {100: [12], 200: [14], 400: [0]}, MIX: {100: [8], 200: [8], 300: [20]}})
+    found = finding(report_of(out)[0], "low_curve_pathway")
+    assert found["difference"] == pytest.approx(0.25)
+    assert found["paper_difference"] == pytest.approx((52.5 + 60.0 - 45.0 - 52.5) / 200)  # of the same two
+    assert found["rollouts"] == 80
+    assert "EgoRecovery 65.0% on average against Direct human recovery mix 40.0% on average" in found["words"]
+    assert "over 2 of 6 amounts, on the same 20 starts of Cube stack, 2 and 2 trainings" in found["words"]
+
+
+def test_against_one_arm_all_amounts_count_and_weigh_alike(tmp_path):
+    out = grounding(tmp_path / "low", {FULL: {100: [10, 12, 14], 300: [16]}}, robot=[8, 6])
+    found = finding(report_of(out)[0], "low_curve_full")
+    assert found["difference"] == pytest.approx((0.6 + 0.8) / 2 - 0.35)
+    squares = 4 * np.var([0.5, 0.6, 0.7, 0.8]) + 2 * np.var([0.4, 0.3])  # about the mean of each side
+    half = t.ppf(0.975, 4) * np.sqrt(squares / 4 * ((1 / 3 + 1) / 4 + 1 / 2))
+    assert found["interval_over_trainings"] == pytest.approx([0.35 - half, 0.35 + half])
+    assert "70.0% on average against Robot recovery 35.0% (14/40)" in found["words"]
+    assert "over 2 of 6 amounts, on the same 20 starts of Cube stack, 4 and 2 trainings" in found["words"]
+
+
+def test_curves_are_compared_on_the_tasks_that_all_their_arms_have(tmp_path):
+    out = tmp_path / "low"
+    grounding(out, {FULL: {100: [10], 200: [12]}}, robot=[8], task="cube_stack")
+    grounding(out, {FULL: {100: [15], 200: [19]}}, robot=[9], task="cup_brush")
+    grounding(out, {FULL: {100: [20]}}, robot=[0], task="round_disk")
+    found = finding(report_of(out)[0], "low_curve_full")
+    assert found["difference"] == pytest.approx((0.55 + 0.85) / 2 - (0.4 + 0.45) / 2)
+    spread = np.sqrt((2 * np.var([0.5, 0.6]) + 2 * np.var([0.75, 0.95])) / 2)  # within each task
+    half = t.ppf(0.975, 2) * spread * np.sqrt(1 / 4 + 1 / 2)
+    low, high = found["interval_over_trainings"]
+    assert (high - low) / 2 == pytest.approx(half)
+    assert "on the same 40 starts of Cup brush, Cube stack, 2 and 1 trainings" in found["words"]
+
+
+def test_a_curve_far_below_the_papers_is_not_seen(tmp_path):
+    out = tmp_path / "low"
+    for task in TASKS:
+        grounding(out, {FULL: {100: [50], 200: [51], 300: [49]}}, robot=[50, 51], task=task, count=100)
+    found = finding(report_of(out)[0], "low_curve_full")
+    assert found["paper_difference"] == pytest.approx((42 + 48 + 53) / 240 - 28 / 80)
+    assert (found["differs_from_paper"], found["verdict"]) == (True, "not seen")
+
+
+def test_curves_that_share_no_amount_are_not_run(tmp_path):
+    report, _, _ = report_of(grounding(tmp_path / "low", {FULL: {100: [12]}, MIX: {200: [8]}}))
+    found = {one["id"]: one for one in report["findings"]}
+    assert found["low_curve_pathway"]["verdict"] == found["low_curve_full"]["verdict"] == "not run"
+    assert "the two share no amount. In the paper 66.0% against 56.7%." in found["low_curve_pathway"]["words"]
+    assert "no cell of Robot recovery (Rsuc 50 + Rrec 20)." in found["low_curve_full"]["words"]
+    report, _, _ = report_of(make_suite(tmp_path / "scaling", "scaling"))
+    assert "no cell of Human success mix or EgoRecovery." in finding(report, "scaling_curve_initial")["words"]
+
+
+@pytest.mark.parametrize("suite", ["scaling", "cost_matched", "low_robot_grounding"])
+def test_whole_curves_are_asked_for_before_single_amounts(suite):
+    amounts = [claim.amounts for claim in claims(suite)]
+    assert amounts == sorted(amounts, reverse=True)
+    assert amounts[1] > 1
+
+
+def test_curves_are_told_as_other_findings_are(tmp_path):
+    out = grounding(tmp_path / "low", {FULL: {100: [15], 200: [16]}}, robot=[4, 5])
+    report, html, text = report_of(out)
+    found = finding(report, "low_curve_full")
+    assert found["verdict"] == "holds"
+    [shown] = [part for part in html.split('<div class="finding">') if f"<h3>{found['says']}</h3>" in part]
+    assert "<svg" in shown
+    assert "judged by the average" in html
+    assert f"- **holds**: {found['says']} EgoRecovery 77.5% on average" in text
+    parsed(html)
+
+
 @pytest.mark.parametrize("name", ["cost_matched", "low_robot_grounding"])
 def test_budget_suites_make_pages_of_one_cell(tmp_path, name):
     out = make_suite(tmp_path / name, name)
@@ -684,7 +804,7 @@ def test_every_suite_has_claims_that_name_known_methods():
         made = claims(suite)
         assert made
         assert len({claim.id for claim in made}) == len(made)
-        assert {arm.method for claim in made for arm in (claim.worse, claim.better) if arm} <= set(METHODS)
+        assert {arm.method for claim in made for arm in (*claim.worse, *claim.better)} <= set(METHODS)
 
 
 @pytest.mark.browser

@@ -128,7 +128,8 @@ def training_spread(like: Iterable[Sequence[float]]) -> TrainingSpread | None:
 def over_trainings(value: float, spread: TrainingSpread, trainings: Sequence[Sequence[int]]) -> Interval:
     """Where an average over tasks, or a difference of two, would lie with other trainings, on the same starts.
 
-    `trainings` are, for each of the averages, how many there are of each task; tasks weigh alike.
+    `trainings` are, for each of the averages, how many there are of each task; tasks weigh alike. So do methods, where
+    an average is over several: then they are how many there are of each method and task.
     """
     from scipy.stats import t
 
@@ -139,30 +140,47 @@ def over_trainings(value: float, spread: TrainingSpread, trainings: Sequence[Seq
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Two methods on the same starts."""
+    """Two methods, or two groups of them, on the same starts."""
 
     starts: int
-    first: Rate
+    first: Rate  # of all rollouts, whatever the method
     second: Rate
-    only_first: int  # rollouts, paired by start and order of seed, that only this method solved
+    means: tuple[float, float]  # of first and second: methods weigh alike, and starts do
+    only_first: int  # rollouts, paired by start and order of method and seed, that only this side solved
     only_second: int
-    difference: float  # of the rates, second minus first
+    difference: float  # of the means, second minus first
     interval: Interval  # paired bootstrap over starts
     p_value: float  # two-sided: exact McNemar with one seed each, sign flips of starts with several
 
 
 def compare(first: Sequence[RolloutRecord], second: Sequence[RolloutRecord], rng: Generator) -> Comparison:
     """Refuses results that were not drawn from the same starts."""
-    _check_same_starts(first, second)
-    ours, theirs = _per_start(first), _per_start(second)
-    change = np.array([np.mean(theirs[start]) - np.mean(ours[start]) for start in ours])
-    pairs = np.array([pair for start in ours for pair in zip(ours[start], theirs[start], strict=False)])
+    return compare_groups([first], [second], rng)
+
+
+def compare_groups(
+    first: Sequence[Sequence[RolloutRecord]], second: Sequence[Sequence[RolloutRecord]], rng: Generator
+) -> Comparison:
+    """By the mean over a group's methods, which weigh alike however often each was trained.
+
+    Starts are what is resampled, with all that was played from them: every method plays the same ones.
+    """
+    for other in (*first[1:], *second):
+        _check_same_starts(first[0], other)
+    ours, theirs = ([_per_start(records) for records in group] for group in (first, second))
+    starts = list(ours[0])
+    at_starts = [[[method[start] for method in group] for start in starts] for group in (ours, theirs)]
+    before, after = (np.array([np.mean([np.mean(seeds) for seeds in here]) for here in side]) for side in at_starts)
+    played = [[np.concatenate(here) for here in side] for side in at_starts]
+    pairs = np.array([pair for sides in zip(*played, strict=True) for pair in zip(*sides, strict=False)])
     only_first, only_second = (int((pairs[:, column] & ~pairs[:, 1 - column]).sum()) for column in (0, 1))
-    single = all(len(values) == 1 for values in [*ours.values(), *theirs.values()])
+    single = all(len(outcomes) == 1 for side in played for outcomes in side)
+    change = after - before
     return Comparison(
-        starts=len(ours),
-        first=rate(first),
-        second=rate(second),
+        starts=len(starts),
+        first=rate([record for records in first for record in records]),
+        second=rate([record for records in second for record in records]),
+        means=(float(before.mean()), float(after.mean())),
         only_first=only_first,
         only_second=only_second,
         difference=float(change.mean()),

@@ -46,7 +46,7 @@ class Afterwards:
             self._at("diagnostics", tasks.index(task), len(tasks))
             self._tell(outcome, "diagnostics", f"{task} {what}", done, total)
 
-        found = diagnose_cells(self.cells, self.folder, self.resources.device, self.deadline_s, progress)
+        found = diagnose_cells(self.cells, self.folder, self.resources, self.deadline_s, progress)
         outcome.diagnosed.update(found)
         self._at("diagnostics", len(tasks), len(tasks))
 

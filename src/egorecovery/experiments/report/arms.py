@@ -107,6 +107,9 @@ class Arm:
         }
 
 
+Side = tuple[Arm, ...]  # of a comparison: an arm, or a curve, one method at several amounts of data
+
+
 def task_title(task: str) -> str:
     return TASKS.get(task, task.replace("_", " ").capitalize())
 

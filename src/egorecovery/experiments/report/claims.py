@@ -1,29 +1,45 @@
-"""What the paper found, and what we ask beside it, as claims that can be tested: this arm does better than that one."""
+"""What the paper found, and what we ask beside it, as claims that can be tested: this does better than that."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from egorecovery.evaluation.protocol import REGIMES, Regime
-from egorecovery.experiments.report.arms import Arm, Sources
+from egorecovery.experiments.report.arms import METHODS, Arm, Side, Sources
 from egorecovery.experiments.report.paper import MAIN
 from egorecovery.experiments.suites import COLLECTED
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """Something the paper found, or that would explain it. With `better` only: its rate lies below the ceiling."""
+    """Something the paper found, or that would explain it. With `better` only: its rate lies below the ceiling.
+
+    A side of several arms is a curve, of which the average is asked. Two curves are compared amount by amount.
+    """
 
     id: str
     suite: str
     says: str
-    worse: Arm | None
-    better: Arm
+    worse: Side
+    better: Side
     regime: Regime = "recovery"
 
+    def __post_init__(self) -> None:
+        assert not self.by_amount or len(self.worse) == len(self.better)
 
-def arm(method: str, budget: Sources = MAIN, **acts: Any) -> Arm:
-    return Arm(method=method, budget=budget, **acts)
+    @property
+    def by_amount(self) -> bool:
+        return len(self.worse) > 1 and len(self.better) > 1
+
+    @property
+    def amounts(self) -> int:
+        """Along its curves; 1 where there are none."""
+        return max(len(self.worse), len(self.better))
+
+
+def side(method: str, *budgets: Sources, **acts: Any) -> Side:
+    """A method at one amount of data, the main one if none is named, or at several."""
+    return tuple(Arm(method=method, budget=budget, **acts) for budget in budgets or (MAIN,))
 
 
 def claims(suite: str) -> list[Claim]:
@@ -43,13 +59,13 @@ def claims(suite: str) -> list[Claim]:
 
 
 def _main() -> Iterable[Claim]:
-    success, both = arm("robot_success", Sources(50)), arm("robot_success_human_success", Sources(50, 0, 300))
-    human = arm("robot_success_human_recovery", Sources(50, 0, 0, 300))
-    robot, nominal = arm("robot_recovery", Sources(50, 50)), arm("human_success_mix", Sources(50, 50, 300))
-    direct, full = arm("direct_human_recovery_mix"), arm("egorecovery")
-    said: list[tuple[str, str, Arm | None, Arm, Regime]] = [
-        ("nominal", "Nominal robot data does not recover.", None, success, "recovery"),
-        ("nominal_human", "Adding nominal human data does not change that.", None, both, "recovery"),
+    success, both = side("robot_success", Sources(50)), side("robot_success_human_success", Sources(50, 0, 300))
+    human = side("robot_success_human_recovery", Sources(50, 0, 0, 300))
+    robot, nominal = side("robot_recovery", Sources(50, 50)), side("human_success_mix", Sources(50, 50, 300))
+    direct, full = side("direct_human_recovery_mix"), side("egorecovery")
+    said: list[tuple[str, str, Side, Side, Regime]] = [
+        ("nominal", "Nominal robot data does not recover.", (), success, "recovery"),
+        ("nominal_human", "Adding nominal human data does not change that.", (), both, "recovery"),
         ("robot_recovery", "Robot recovery data teaches recovery.", success, robot, "recovery"),
         ("grounding", "Human recovery without robot recovery is not enough.", human, robot, "recovery"),
         ("human_success", "On top of robot recovery, human success data helps.", robot, nominal, "recovery"),
@@ -67,20 +83,20 @@ def _main() -> Iterable[Claim]:
 
 
 def _ablation() -> Iterable[Claim]:
-    full = arm("egorecovery")
-    said: list[tuple[str, str, Arm, Regime]] = [
-        ("intent_loss", "The intent loss matters.", arm("without_intent_loss"), "recovery"),
-        ("segment_mask", "The corrective segment mask matters.", arm("without_segment_mask"), "recovery"),
-        ("modulation", "Intent must modulate the action decoder.", arm("without_intent_modulation"), "recovery"),
+    full = side("egorecovery")
+    said: list[tuple[str, str, Side, Regime]] = [
+        ("intent_loss", "The intent loss matters.", side("without_intent_loss"), "recovery"),
+        ("segment_mask", "The corrective segment mask matters.", side("without_segment_mask"), "recovery"),
+        ("modulation", "Intent must modulate the action decoder.", side("without_intent_modulation"), "recovery"),
         (
             "zero_intent",
             "Setting the intent to 0 at test time hurts.",
-            arm("egorecovery", zero_intent=True),
+            side("egorecovery", zero_intent=True),
             "recovery",
         ),
-        ("always_on", "Always-on modulation costs Recovery SR.", arm("always_on_modulation"), "recovery"),
-        ("always_on_initial", "The gate protects nominal execution.", arm("always_on_modulation"), "initial"),
-        ("direct_mix", "The same data without the pathway does worse.", arm("direct_human_recovery_mix"), "recovery"),
+        ("always_on", "Always-on modulation costs Recovery SR.", side("always_on_modulation"), "recovery"),
+        ("always_on_initial", "The gate protects nominal execution.", side("always_on_modulation"), "initial"),
+        ("direct_mix", "The same data without the pathway does worse.", side("direct_human_recovery_mix"), "recovery"),
     ]
     return [
         Claim(id=f"ablation_{name}", suite="ablation", says=says, worse=worse, better=full, regime=regime)
@@ -96,15 +112,25 @@ def _gate() -> Iterable[Claim]:
                 id=f"gate_{gate}_{regime}",
                 suite="gate_intervention",
                 says=f"A gate forced {word} does worse than the learned one: {regime.capitalize()} SR.",
-                worse=arm("egorecovery", gate=gate),
-                better=arm("egorecovery"),
+                worse=side("egorecovery", gate=gate),
+                better=side("egorecovery"),
                 regime=regime,
             )
 
 
 def _scaling() -> Iterable[Claim]:
-    most = {size: arm("egorecovery", Sources(50, 50, 0, size)) for size in (200, 300, 500, 800)}
-    nominal = {size: arm("human_success_mix", Sources(50, 50, size)) for size in most}
+    most = {size: side("egorecovery", Sources(50, 50, 0, size)) for size in (200, 300, 500, 800)}
+    nominal = {size: side("human_success_mix", Sources(50, 50, size)) for size in most}
+    done: dict[Regime, str] = {"recovery": "recovers", "initial": "succeeds from nominal starts"}
+    for regime, does in done.items():
+        yield Claim(
+            id=f"scaling_curve_{regime}",
+            suite="scaling",
+            says=f"Over all amounts, EgoRecovery {does} more often than the human success mix.",
+            worse=sum(nominal.values(), ()),
+            better=sum(most.values(), ()),
+            regime=regime,
+        )
     for size in most:
         yield Claim(
             id=f"scaling_{size}",
@@ -132,55 +158,74 @@ def _scaling() -> Iterable[Claim]:
 
 def _cost_matched() -> Iterable[Claim]:
     mixes = {robot: Sources(50, robot, 0, 10 * (80 - robot)) for robot in (70, 60, 50, 40, 30, 20)}
+    helps = "At the same cost, mixtures of robot and human recoveries beat 80 robot ones:"
+    yield from _curves("cost", "cost_matched", helps, "mixtures", Sources(50, 80), mixes.values())
     yield Claim(
         id="cost_substitution",
         suite="cost_matched",
         says="At the same cost, 50 robot and 300 human recoveries beat 80 robot ones.",
-        worse=arm("robot_recovery", Sources(50, 80)),
-        better=arm("egorecovery", mixes[50]),
+        worse=side("robot_recovery", Sources(50, 80)),
+        better=side("egorecovery", mixes[50]),
     )
     for robot, budget in mixes.items():
         yield Claim(
             id=f"cost_pathway_{robot}",
             suite="cost_matched",
             says=f"With {robot} robot and {budget.human} human recoveries EgoRecovery beats the direct mix.",
-            worse=arm("direct_human_recovery_mix", budget),
-            better=arm("egorecovery", budget),
+            worse=side("direct_human_recovery_mix", budget),
+            better=side("egorecovery", budget),
         )
     yield Claim(
         id="cost_anchor",
         suite="cost_matched",
         says="Replacing too much robot recovery hurts: 20 + 600 is worse than 50 + 300.",
-        worse=arm("egorecovery", mixes[20]),
-        better=arm("egorecovery", mixes[50]),
+        worse=side("egorecovery", mixes[20]),
+        better=side("egorecovery", mixes[50]),
     )
 
 
 def _low_grounding() -> Iterable[Claim]:
     mixes = {human: Sources(50, 20, 0, human) for human in (100, 200, 300, 400, 500, 600)}
+    helps = "With 20 robot recoveries, human ones help: all amounts"
+    yield from _curves("low", "low_robot_grounding", helps, "amounts", Sources(50, 20), mixes.values())
     yield Claim(
         id="low_any",
         suite="low_robot_grounding",
         says="With 20 robot recoveries, 600 human ones through EgoRecovery help.",
-        worse=arm("robot_recovery", Sources(50, 20)),
-        better=arm("egorecovery", mixes[600]),
+        worse=side("robot_recovery", Sources(50, 20)),
+        better=side("egorecovery", mixes[600]),
     )
     for method in ("egorecovery", "direct_human_recovery_mix"):
         yield Claim(
             id=f"low_more_{method}",
             suite="low_robot_grounding",
-            says=f"More human recovery helps {arm(method).label}: 600 against 100.",
-            worse=arm(method, mixes[100]),
-            better=arm(method, mixes[600]),
+            says=f"More human recovery helps {METHODS[method]}: 600 against 100.",
+            worse=side(method, mixes[100]),
+            better=side(method, mixes[600]),
         )
     for human, budget in mixes.items():
         yield Claim(
             id=f"low_pathway_{human}",
             suite="low_robot_grounding",
             says=f"With 20 robot and {human} human recoveries EgoRecovery beats the direct mix.",
-            worse=arm("direct_human_recovery_mix", budget),
-            better=arm("egorecovery", budget),
+            worse=side("direct_human_recovery_mix", budget),
+            better=side("egorecovery", budget),
         )
+
+
+def _curves(
+    name: str, suite: str, helps: str, along: str, alone: Sources, mixes: Collection[Sources]
+) -> Iterable[Claim]:
+    """Human recoveries, either way, against robot recoveries alone; then the two ways against each other."""
+    full, direct = side("egorecovery", *mixes), side("direct_human_recovery_mix", *mixes)
+    robot = side("robot_recovery", alone)
+    said = [
+        ("full", f"{helps} through EgoRecovery.", robot, full),
+        ("mix", f"{helps} mixed in.", robot, direct),
+        ("pathway", f"Over all {along}, EgoRecovery beats the direct mix.", direct, full),
+    ]
+    for which, says, worse, better in said:
+        yield Claim(id=f"{name}_curve_{which}", suite=suite, says=says, worse=worse, better=better)
 
 
 def _intent_target() -> Iterable[Claim]:
@@ -194,33 +239,33 @@ def _intent_target() -> Iterable[Claim]:
             id=f"target_{method}",
             suite="intent_target",
             says=f"Four magnitudes are a better intent than {words}.",
-            worse=arm(method),
-            better=arm("egorecovery"),
+            worse=side(method),
+            better=side("egorecovery"),
         )
 
 
 def _stand_ins() -> Iterable[Claim]:
     for method, how in {"direct_human_recovery_mix": "when mixed in", "egorecovery": "through EgoRecovery"}.items():
-        robots = arm(method, humans="stand_ins")
+        robots = side(method, humans="stand_ins")
         yield Claim(
             id=f"stand_ins_help_{method}",
             suite="stand_ins",
             says=f"Robots in people's place help {how}: told as hands, demonstrations still reach the robot's actions.",
-            worse=arm("robot_recovery", Sources(50, 50)),
+            worse=side("robot_recovery", Sources(50, 50)),
             better=robots,
         )
         yield Claim(
             id=f"stand_ins_more_{method}",
             suite="stand_ins",
             says=f"They help more than people do {how}: something is lost by how people look, move and are tracked.",
-            worse=arm(method),
+            worse=side(method),
             better=robots,
         )
 
 
 def _coverage() -> Iterable[Claim]:
-    def alone(failures: str, robot: int) -> Arm:
-        return arm("robot_recovery", Sources(50, robot), robot_failures=failures)
+    def alone(failures: str, robot: int) -> Side:
+        return side("robot_recovery", Sources(50, robot), robot_failures=failures)
 
     said = [
         (
@@ -232,7 +277,7 @@ def _coverage() -> Iterable[Claim]:
         (
             "left",
             "Human recoveries do not replace coverage: as many robot ones from anywhere do better without them.",
-            arm("egorecovery", robot_failures="staged"),
+            side("egorecovery", robot_failures="staged"),
             alone("anywhere", 50),
         ),
         ("most", "Five times as many from anywhere gain more.", alone("anywhere", 50), alone("anywhere", 250)),
@@ -240,8 +285,8 @@ def _coverage() -> Iterable[Claim]:
     for failures, robot in COLLECTED:
         where = f"Where {robot} robot recoveries begin {'anywhere' if failures == 'anywhere' else 'at staged failures'}"
         base, data = alone(failures, robot), Sources(50, robot, 0, 300)
-        direct = arm("direct_human_recovery_mix", data, robot_failures=failures)
-        full = arm("egorecovery", data, robot_failures=failures)
+        direct = side("direct_human_recovery_mix", data, robot_failures=failures)
+        full = side("egorecovery", data, robot_failures=failures)
         said += [
             (f"mix_{failures}_{robot}", f"{where}, human ones help when mixed in.", base, direct),
             (f"full_{failures}_{robot}", f"{where}, human ones help through EgoRecovery.", base, full),

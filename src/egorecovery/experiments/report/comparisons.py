@@ -6,9 +6,10 @@ from html import escape
 from egorecovery.evaluation.protocol import REGIMES, Regime
 from egorecovery.evaluation.statistics import Interval, SeedSummary
 from egorecovery.experiments.report.arms import Arm, task_title
+from egorecovery.experiments.report.duels import Duel
 from egorecovery.experiments.report.figures import VERDICT, interval_glyph, span_of
 from egorecovery.experiments.report.findings import points, verdict
-from egorecovery.experiments.report.numbers import Duel, Numbers, Row
+from egorecovery.experiments.report.numbers import Numbers, Row
 from egorecovery.experiments.report.paper import MAIN
 from egorecovery.experiments.report.tables import (
     BOTH,

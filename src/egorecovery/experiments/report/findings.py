@@ -7,17 +7,23 @@ Another training gives other rates on the same starts: where the spread of repea
 over trainings must exclude zero too. An undecided difference that is farther below the paper's than the errors of both
 allow is not seen: if there is an effect here, it is a smaller one. "Nominal data does not recover" is a rate, not a
 difference: both its intervals are held against a ceiling.
+
+One training at each of several amounts of data decides little at any of them; as a curve they are judged together, by
+the average over the amounts that were run, on both sides where both are curves.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, Literal
 
 from egorecovery.evaluation.statistics import Interval, Rate, newcombe
-from egorecovery.experiments.report.arms import Arm, task_title
+from egorecovery.experiments.report.arms import Arm, Side, task_title
 from egorecovery.experiments.report.claims import Claim, claims
-from egorecovery.experiments.report.numbers import BUDGET_SUITES, Duel, Numbers
-from egorecovery.experiments.report.paper import SUITES, Published, published
+from egorecovery.experiments.report.duels import Duel
+from egorecovery.experiments.report.numbers import BUDGET_SUITES, Numbers
+from egorecovery.experiments.report.paper import SUITES, Published, pool, published
 
 Verdict = Literal["holds", "contradicted", "not seen", "undecided", "not run"]
 TOLD_BY_BUDGET = (*BUDGET_SUITES, "coverage")  # whose claims are about rows with exactly their data
@@ -95,30 +101,28 @@ def verdict(interval: Interval, p_value: float, trainings: Interval | None = Non
 
 
 def judge(claim: Claim, numbers: Numbers) -> Finding:
-    if claim.worse is None:
+    if not claim.worse:
         return _judge_ceiling(claim, numbers)
-    sides = [_ours(side, numbers, claim.suite) for side in (claim.worse, claim.better)]
-    lacking = [_named(asked, claim) for asked, mine in zip((claim.worse, claim.better), sides, strict=True) if not mine]
-    duel = numbers.duel(sides[0], sides[1], claim.regime) if sides[0] and sides[1] else None
-    paper = [_paper_rate(claim, side, duel.tasks if duel else ()) for side in (claim.worse, claim.better)]
-    worse, better = paper
+    run = _run(claim, numbers)
+    first, second = (tuple(side.values()) for side in run)
+    duel = numbers.between(first, second, claim.regime) if first and second else None
+    asked = [tuple(side) for side in run] if duel else [claim.worse, claim.better]  # the paper's rates are of the same
+    worse, better = (_paper_rate(claim, side, duel.tasks if duel else ()) for side in asked)
     told = f" In the paper {_percent(better)} against {_percent(worse)}." if worse and better else ""
     paper_difference = better.value - worse.value if worse and better else None
     if duel is None:
-        why = f"no cell of {' or '.join(dict.fromkeys(lacking))}" if lacking else "the two share no start"
-        words = f"{why}.{told}"
+        words = f"{_why_not(claim, numbers)}.{told}"
         return Finding(claim=claim, verdict="not run", words=words, paper_difference=paper_difference)
     found = duel.found
     reached = verdict(found.interval, found.p_value, duel.trainings)
-    same_tasks = [_paper_over(claim, side, duel.tasks) for side in (claim.worse, claim.better)]
-    differs = differs_from_paper(duel, *same_tasks)
+    differs = differs_from_paper(duel, *(_paper_over(claim, side, duel.tasks) for side in asked))
     if reached == "undecided" and differs and paper_difference is not None and found.difference < paper_difference:
         reached = "not seen"
     farther = " The two differences are farther apart than the errors of both allow." if differs else ""
     return Finding(
         claim=claim,
         verdict=reached,
-        words=f"{_told(duel, numbers)}{told}{farther}",
+        words=f"{_told(duel, numbers, claim.amounts)}{told}{farther}",
         rollouts=found.first.rollouts + found.second.rollouts,
         difference=found.difference,
         interval=found.interval,
@@ -144,7 +148,8 @@ def differs_from_paper(duel: Duel, worse: Rate | None, better: Rate | None) -> b
 
 
 def _judge_ceiling(claim: Claim, numbers: Numbers) -> Finding:
-    mine = _ours(claim.better, numbers, claim.suite)
+    [asked] = claim.better
+    mine = _ours(asked, numbers, claim.suite)
     paper = _paper_rate(claim, claim.better, numbers.tasks_of(mine) if mine else ())
     told = f" In the paper {_percent(paper)}." if paper else ""
     rate = numbers.rate(mine, claim.regime) if mine else None
@@ -164,14 +169,36 @@ def _judge_ceiling(claim: Claim, numbers: Numbers) -> Finding:
     low, high = (f"{100 * edge:.1f}" for edge in (rate.wilson.low, rate.wilson.high))
     others = f", with other trainings [{100 * trainings.low:.1f}, {100 * trainings.high:.1f}]" if trainings else ""
     words = (
-        f"{claim.better.label} recovers {rate.successes} of {rate.rollouts} times, {_percent(rate)} "
+        f"{asked.label} recovers {rate.successes} of {rate.rollouts} times, {_percent(rate)} "
         f"[{low}, {high}]{others}: {where}.{told}"
     )
     return Finding(claim=claim, verdict=reached, words=words, rollouts=rate.rollouts, trainings=trainings)
 
 
-def _named(asked: Arm, claim: Claim) -> str:
-    return asked.full_label if claim.suite in TOLD_BY_BUDGET else asked.label
+def _named(asked: Side, claim: Claim) -> str:
+    whole = len(asked) == 1 and claim.suite in TOLD_BY_BUDGET
+    return asked[0].full_label if whole else asked[0].label
+
+
+def _run(claim: Claim, numbers: Numbers) -> list[dict[Arm, Arm]]:
+    """What each side can be compared by: arms that are asked for, with those that were run.
+
+    Of two curves, amounts that only one has are left out of both; of a curve against one arm, all count.
+    """
+    sides = [{asked: _ours(asked, numbers, claim.suite) for asked in side} for side in (claim.worse, claim.better)]
+    if claim.by_amount:
+        both = [all(pair) for pair in zip(*(side.values() for side in sides), strict=True)]
+        sides = [dict(compress(side.items(), both)) for side in sides]
+    return [{asked: mine for asked, mine in side.items() if mine} for side in sides]
+
+
+def _why_not(claim: Claim, numbers: Numbers) -> str:
+    """It was not run."""
+    asked = (claim.worse, claim.better)
+    lacking = [_named(side, claim) for side in asked if not any(_ours(arm, numbers, claim.suite) for arm in side)]
+    if lacking:
+        return f"no cell of {' or '.join(dict.fromkeys(lacking))}"
+    return "the two share no start" if all(_run(claim, numbers)) else "the two share no amount"
 
 
 def _ours(asked: Arm, numbers: Numbers, suite: str) -> Arm | None:
@@ -182,16 +209,22 @@ def _ours(asked: Arm, numbers: Numbers, suite: str) -> Arm | None:
     return numbers.playing(asked)
 
 
-def _paper_rate(claim: Claim, asked: Arm, tasks: tuple[str, ...]) -> Rate | None:
+def _paper_rate(claim: Claim, asked: Side, tasks: tuple[str, ...]) -> Rate | None:
     """Over the tasks that were run here, if the paper tells them apart; else over all of its own."""
-    row = _published(claim, asked)
-    return _paper_over(claim, asked, tasks) or (row and row.rate(claim.regime))
+    rows = [_published(claim, arm) for arm in asked]
+    return _paper_over(claim, asked, tasks) or _pooled([row and row.rate(claim.regime) for row in rows])
 
 
-def _paper_over(claim: Claim, asked: Arm, tasks: tuple[str, ...]) -> Rate | None:
+def _paper_over(claim: Claim, asked: Side, tasks: tuple[str, ...]) -> Rate | None:
     """Over exactly these tasks."""
-    row = _published(claim, asked)
-    return row and row.over(claim.regime, tasks)
+    rows = [_published(claim, arm) for arm in asked]
+    return _pooled([row and row.over(claim.regime, tasks) for row in rows])
+
+
+def _pooled(rates: Sequence[Rate | None]) -> Rate | None:
+    """Its rates of a curve are all of as many rollouts, so their pool is their mean; None where one is missing."""
+    known = [rate for rate in rates if rate is not None]
+    return pool(known) if len(known) == len(rates) else None
 
 
 def _published(claim: Claim, asked: Arm) -> Published | None:
@@ -200,19 +233,22 @@ def _published(claim: Claim, asked: Arm) -> Published | None:
     return next(iter(exact or found), None)
 
 
-def _told(duel: Duel, numbers: Numbers) -> str:
+def _told(duel: Duel, numbers: Numbers, amounts: int) -> str:
+    """`amounts` are how many were asked for."""
     found = duel.found
     all_of_them = len(duel.tasks) > 1 and duel.tasks == numbers.tasks
     tasks = f"{len(duel.tasks)} tasks" if all_of_them else ", ".join(task_title(task) for task in duel.tasks)
     trained = "one training each" if duel.seeds == (1, 1) else f"{duel.seeds[1]} and {duel.seeds[0]} trainings"
     rates = [
-        f"{_side(mine, other)} {_percent(rate)} ({rate.successes}/{rate.rollouts})"
-        for mine, other, rate in ((duel.second, duel.first, found.second), (duel.first, duel.second, found.first))
+        f"{_side(duel.second, duel.first)} {_rate(duel.sides[1], found.second, found.means[1])}",
+        f"{_side(duel.first, duel.second)} {_rate(duel.sides[0], found.first, found.means[0])}",
     ]
+    run = max(map(len, duel.sides))
+    over = f"over {run if run == amounts else f'{run} of {amounts}'} amounts, " if amounts > 1 else ""
     others = f"; with other trainings {points(duel.trainings)}" if duel.trainings else ""
     return (
         f"{' against '.join(rates)} is {100 * found.difference:+.1f} points {points(found.interval)}, "
-        f"{_p(found.p_value)}, on the same {found.starts} starts of {tasks}, {trained}{others}."
+        f"{_p(found.p_value)}, {over}on the same {found.starts} starts of {tasks}, {trained}{others}."
     )
 
 
@@ -224,6 +260,11 @@ def points(interval: Interval) -> str:
 def _side(one: Arm, other: Arm) -> str:
     """With its budget where that is the difference."""
     return one.full_label if one.plays == other.plays else one.label
+
+
+def _rate(side: Side, rate: Rate, mean: float) -> str:
+    """Of an arm with its counts; of a curve the mean, which is not theirs if an amount was trained more often."""
+    return f"{_percent(rate)} ({rate.successes}/{rate.rollouts})" if len(side) == 1 else f"{100 * mean:.1f}% on average"
 
 
 def _p(p_value: float) -> str:

@@ -9,8 +9,9 @@ from egorecovery.experiments.report.arms import task_title
 from egorecovery.experiments.report.commands import commands
 from egorecovery.experiments.report.diagnostics import diagnoses
 from egorecovery.experiments.report.diagnostics import markdown as diagnostics
+from egorecovery.experiments.report.duels import Duel
 from egorecovery.experiments.report.findings import Finding, points
-from egorecovery.experiments.report.numbers import Duel, Numbers, Row
+from egorecovery.experiments.report.numbers import Numbers, Row
 from egorecovery.experiments.report.provenance import facts
 from egorecovery.experiments.report.sections import TITLES
 from egorecovery.experiments.report.tables import BOTH, TITLE, columns_of, paper_rate

@@ -1,6 +1,5 @@
 """What the report says, as numbers: tables beside the paper's, modes, comparisons, seeds, what was not run."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,21 +7,26 @@ from functools import cached_property
 from egorecovery.evaluation.protocol import REGIMES, Regime
 from egorecovery.evaluation.results import RolloutRecord
 from egorecovery.evaluation.statistics import (
-    Comparison,
     Interval,
     NotComparable,
     Rate,
     SeedSummary,
     TrainingSpread,
-    compare,
+    compare_groups,
     over_seeds,
-    over_trainings,
     rate,
     rates,
     training_spread,
 )
-from egorecovery.experiments.report.arms import TASKS, Arm, Sources, task_order, task_title
+from egorecovery.experiments.report.arms import TASKS, Arm, Side, Sources, task_order, task_title
 from egorecovery.experiments.report.cells import Suite
+from egorecovery.experiments.report.duels import (
+    Duel,
+    on_shared_starts,
+    trained,
+    with_other_trainings,
+    with_shared_trainings,
+)
 from egorecovery.experiments.report.paper import ROLLOUTS, Published, published
 from egorecovery.randomness import generator_for
 
@@ -44,19 +48,6 @@ class Row:
     arm: Arm
     paper: Published | None
     run: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Duel:
-    """Two arms on the starts that both were run on."""
-
-    first: Arm
-    second: Arm
-    regime: Regime
-    tasks: tuple[str, ...]
-    seeds: tuple[int, int]  # how many trainings of each
-    found: Comparison  # over starts
-    trainings: Interval | None  # of the difference, over trainings; None where it is not known how far those spread
 
 
 class Numbers:
@@ -135,56 +126,55 @@ class Numbers:
 
     def duel(self, first: Arm, second: Arm, regime: Regime, task: str | None = None) -> Duel | None:
         """None where they share no start."""
+        return self.between((first,), (second,), regime, task)
+
+    def between(self, first: Side, second: Side, regime: Regime, task: str | None = None) -> Duel | None:
+        """Of arms or whole curves; None where they share no start."""
         key = (first, second, regime, task)
         if key not in self._duels:
             self._duels[key] = self._fight(*key)
         return self._duels[key]
 
-    def _fight(self, first: Arm, second: Arm, regime: Regime, task: str | None) -> Duel | None:
-        ours, theirs = (self._counted(arm, regime, task) for arm in (first, second))
-        shared = {record.start_key for record in ours} & {record.start_key for record in theirs}
-        ours, theirs = ([record for record in side if record.start_key in shared] for side in (ours, theirs))
-        if not shared:
+    def _fight(self, first: Side, second: Side, regime: Regime, task: str | None) -> Duel | None:
+        ours, theirs = on_shared_starts(
+            [[self._counted(arm, regime, task) for arm in side] for side in (first, second)]
+        )
+        if not ours[0]:
             return None
-        apart = first.training != second.training
         # By what tables call them, so that published intervals stay as they are when arms come to have more settings.
-        pair = f"{first.full_label}|{second.full_label}|{regime}|{task}"
-        rng = generator_for(seed=0, purpose="report: comparison", pair=pair)
+        names = [" + ".join(arm.full_label for arm in side) for side in (first, second)]
+        rng = generator_for(seed=0, purpose="report: comparison", pair=f"{names[0]}|{names[1]}|{regime}|{task}")
         try:
-            found = compare(ours, theirs, rng)
+            found = compare_groups(ours, theirs, rng)
         except NotComparable:
             return None  # evaluated in different versions of the workcell
+        apart = [arm.training for arm in first] != [arm.training for arm in second]
         return Duel(
-            first=first,
-            second=second,
+            sides=(first, second),
             regime=regime,
-            tasks=tuple(sorted({record.task for record in ours}, key=task_order)),
-            seeds=(_seeds(ours), _seeds(theirs)),
+            tasks=tuple(sorted({record.task for record in ours[0]}, key=task_order)),
+            seeds=(trained(ours), trained(theirs)),
             found=found,
             trainings=(
-                self._over_trainings(found.difference, regime, ours, theirs)
+                with_other_trainings(found.difference, self.training_spread[regime], [ours, theirs])
                 if apart
-                else _over_shared_trainings(found.difference, ours, theirs)
+                else with_shared_trainings(found.difference, ours, theirs)
             ),
         )
 
     def rate_over_trainings(self, arm: Arm, regime: Regime) -> Interval | None:
         """Of the average over tasks."""
         found = self.suite.balanced(arm, regime)
-        return self._over_trainings(rate(found).value, regime, found) if found else None
-
-    def _over_trainings(self, value: float, regime: Regime, *sides: Sequence[RolloutRecord]) -> Interval | None:
-        spread = self.training_spread[regime]
-        return spread and over_trainings(value, spread, [_trainings_per_task(side) for side in sides])
+        return with_other_trainings(rate(found).value, self.training_spread[regime], [[found]]) if found else None
 
     @cached_property
     def training_spread(self) -> dict[Regime, TrainingSpread | None]:
         """From training to training of the same method on the same task, over all that were repeated."""
-        trained = [arm for arm in self.suite.arms if not arm.intervened]  # interventions share what they intervene in
+        learned = [arm for arm in self.suite.arms if not arm.intervened]  # interventions share what they intervene in
         return {
             regime: training_spread(
                 [one.value for one in rates(self.suite.rollouts(arm, regime, task), by=_seed).values()]
-                for arm in trained
+                for arm in learned
                 for task in self.tasks
             )
             for regime in REGIMES
@@ -220,7 +210,7 @@ class Numbers:
     def over_seeds(self, arm: Arm, regime: Regime, task: str | None = None) -> SeedSummary | None:
         """For arms that were trained more than once."""
         found = self._counted(arm, regime, task)
-        if _seeds(found) < 2:
+        if trained([found]) < 2:
             return None
         return over_seeds(
             found, generator_for(seed=0, purpose="report: seeds", arm=str(arm), regime=regime, task=str(task))
@@ -245,24 +235,3 @@ class Numbers:
 
 def _seed(record: RolloutRecord) -> int:
     return record.subject.seed
-
-
-def _seeds(records: Sequence[RolloutRecord]) -> int:
-    return len(set(map(_seed, records)))
-
-
-def _trainings_per_task(records: Sequence[RolloutRecord]) -> list[int]:
-    trained = {(record.task, _seed(record)) for record in records}
-    return list(Counter(task for task, _ in trained).values())
-
-
-def _over_shared_trainings(
-    difference: float, first: Sequence[RolloutRecord], second: Sequence[RolloutRecord]
-) -> Interval | None:
-    """Of two interventions in the same policies: each policy has a difference of its own."""
-    ours, theirs = (rates(side, by=lambda record: (record.task, _seed(record))) for side in (first, second))
-    by_task: dict[str, list[float]] = {}
-    for task, seed in ours.keys() & theirs.keys():
-        by_task.setdefault(task, []).append(theirs[task, seed].value - ours[task, seed].value)
-    spread = training_spread(by_task.values())
-    return spread and over_trainings(difference, spread, [[len(changes) for changes in by_task.values()]])

@@ -31,7 +31,7 @@ class Published:
         known = [self.per_task.get((regime, task)) for task in tasks]
         found = [rate for rate in known if rate is not None]
         if found and len(found) == len(tasks):
-            return _pool(found)
+            return pool(found)
         return self.pooled.get(regime) if not self.per_task and set(tasks) == set(TASKS) else None
 
     @property
@@ -77,9 +77,9 @@ def _published(arm: Arm, rows: list[paper.PaperRow]) -> Published:
     for regime in REGIMES:
         counted = [rate for (of, _), rate in per_task.items() if of == regime]
         if counted:
-            pooled.setdefault(regime, _pool(counted))
+            pooled.setdefault(regime, pool(counted))
     return Published(arm=arm, per_task=per_task, pooled=pooled)
 
 
-def _pool(rates: list[Rate]) -> Rate:
+def pool(rates: list[Rate]) -> Rate:
     return Rate(sum(rate.successes for rate in rates), sum(rate.rollouts for rate in rates))

@@ -90,6 +90,13 @@ def _findings(numbers: Numbers, found: Sequence[Finding]) -> str:
         "other rates on the same starts; where any was repeated, so that their spread is known, the interval with "
         "other trainings must exclude zero as well."
     )
+    if any(one.claim.amounts > 1 for one in found):
+        told += note(
+            "What is said of <b>all amounts</b> or mixtures is judged by the average of those that were run. They "
+            "weigh alike. For other trainings, those along a curve then count as repeats of each other: a trend is "
+            "taken for noise, which makes the interval rather too wide. Trainings of one seed share the episodes that "
+            "their amounts have in common; what another choice of those would change, it does not tell."
+        )
     return (
         f"{told}{''.join(items)}<details><summary>{len(others)} findings that other suites test</summary>"
         f"<ul>{''.join(f'<li>{other}</li>' for other in others)}</ul></details>"

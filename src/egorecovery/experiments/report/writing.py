@@ -12,10 +12,11 @@ from egorecovery.experiments.report import provenance
 from egorecovery.experiments.report.arms import Arm
 from egorecovery.experiments.report.cells import Cell, read_suite
 from egorecovery.experiments.report.diagnostics import diagnoses
+from egorecovery.experiments.report.duels import Duel
 from egorecovery.experiments.report.findings import Finding, findings
 from egorecovery.experiments.report.gate import gates
 from egorecovery.experiments.report.markdown import markdown
-from egorecovery.experiments.report.numbers import Duel, Numbers, Row
+from egorecovery.experiments.report.numbers import Numbers, Row
 from egorecovery.experiments.report.page import page
 from egorecovery.experiments.report.tables import columns_of
 
