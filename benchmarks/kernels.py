@@ -165,9 +165,9 @@ def mlp_rows(rows: int) -> list[Row]:
         return torch.ops.aten.gelu_backward(d_out @ fall, pre, approximate="tanh")
 
     return [
-        # Forward x, act, slope, act, out; backward d_out twice, act, slope, d_pre three times, x, d_x.
+        # Forward x, act, slope, out; backward d_out, act, slope, d_pre written and read, x, d_x.
         Row(
-            f"mlp {rows}", (1 + 4 + 4 + 4 + 1 + 2 + 4 + 4 + 12 + 1 + 1) * stream_bytes,
+            f"mlp {rows}", (1 + 4 + 4 + 1 + 1 + 4 + 4 + 8 + 1 + 1) * stream_bytes,
             lambda: [normal(rows, 256), *weights()], {"ours": kernels.mlp, "eager": mlp.plain_mlp},
         ),
         Row(
@@ -324,16 +324,16 @@ def all_rows(sweep: bool) -> list[Row]:
 def sweep_rows() -> list[Row]:
     """Our way alone, with other tiles."""
     rows = []
-    for base, queries, warps in product(attention_rows()[:3:2], (32, 64, 128), (4, 8)):
+    tiles = [(32, 4), *product((64, 128), (4, 8))]  # fewer than 64 queries always have four warps
+    for base, (queries, warps) in product(attention_rows()[:3:2], tiles):
         for tile in (attention.FORWARD_TILE, attention.BACKWARD_TILE):
             which = "forward" if tile is attention.FORWARD_TILE else "backward"
             settings = [(tile, "queries", queries), (tile, "warps", warps)]
             rows.append(swept(base, f"{which} {queries} queries, {warps} warps", settings))
     layer_norm = import_module("egorecovery.policy.kernels.layer_norm")  # its function hides it in the package
-    for numbers in (1024, 2048, 4096):
-        rows.append(
-            swept(layer_norm_rows()[1], f"backward {numbers}", [(layer_norm, "BACKWARD_TILE_NUMBERS", numbers)])
-        )
+    for base, numbers, programs in product(layer_norm_rows()[1:], (1024, 2048), (512, 1056, 2112)):
+        settings = [(layer_norm, "BACKWARD_TILE_NUMBERS", numbers), (layer_norm, "BACKWARD_PROGRAMS", programs)]
+        rows.append(swept(base, f"backward {numbers}, {programs} programs", settings))
     for base, numbers in product(
         [group_norm_row(192, 128, 28, True), group_norm_row(192, 64, 24, True)], (8192, 32768)
     ):

@@ -30,8 +30,8 @@ KINDS = (  # first match wins
     ("our AdamW", r"_adamw_kernel"),
     ("sums and means", r"reduce"),
     ("GELU", r"[Gg]elu"),
-    ("sums of gradients", r"CUDAFunctor_add"),
-    ("element by element", r"elementwise|copy|cat|fill|memset|memcpy"),
+    ("additions", r"CUDAFunctor_add"),
+    ("element by element", r"(?i)elementwise|copy|cat|fill|memset|multi_tensor"),
 )
 
 

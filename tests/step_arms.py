@@ -86,7 +86,8 @@ def assert_every_step_agrees(ours: Arm, theirs: Arm, steps: int = STEPS) -> None
         assert not wrong, f"step {index}: off by these shares of the step's own change: {wrong}"
         assert working_copy_is_the_master_rounded(ours)
         assert working_copy_is_the_master_rounded(theirs)
-    assert ours.counts() == theirs.counts() == dict.fromkeys(("updates", "norms", "sums"), steps)
+    counts = ours.counts(), theirs.counts()
+    assert counts == (dict.fromkeys(("updates", "norms", "sums"), steps),) * 2, f"counts differ: {counts}"
     torch.testing.assert_close(theirs.step.clip.norms_W, ours.step.clip.norms_W, rtol=SUMS, atol=0, equal_nan=True)
     found, wanted = theirs.step._sums, ours.step._sums
     assert set(found) == set(wanted)

@@ -99,7 +99,13 @@ def test_a_comparison_counts_the_starts_that_only_one_method_solves():
 def test_groups_of_one_method_are_compared_as_methods_are(outcomes):
     columns = list(zip(*outcomes, strict=True))
     ours, theirs = ([*records(side[0]), *records(side[1], seed=1)] for side in (columns[:2], columns[2:]))
-    assert compare_groups([ours], [theirs], rng()) == compare(ours, theirs, rng())
+    found = compare_groups([ours], [theirs], rng())
+    change = np.mean(columns[2:], axis=0) - np.mean(columns[:2], axis=0)
+    assert found.difference == pytest.approx(change.mean())
+    assert found.interval == bootstrap_mean(change, rng())
+    assert (found.first, found.second) == tuple(
+        Rate(sum(map(sum, side)), 2 * len(change)) for side in (columns[:2], columns[2:])
+    )
 
 
 def test_methods_of_a_group_weigh_alike_however_often_they_were_trained():

@@ -161,7 +161,6 @@ def test_data_is_ordered_for_the_largest_budgets_whatever_is_chosen():
     assert {str(order.source): order.episodes for order in plan.orders["cube_stack"]} == {
         "robot_success": 60,
         "robot_recovery": 90,
-        "human_success": 810,
         "human_recovery": 810,
     }
     assert {order.seed for order in plan.orders["cube_stack"]} == {DATA_SEED}
@@ -174,7 +173,8 @@ def test_data_is_ordered_for_the_largest_budgets_whatever_is_chosen():
 
 def test_the_three_budget_suites_draw_from_one_store_and_share_their_trainings():
     suites = [plan_suite(suite_named(name), tasks=["cup_brush"]) for name in BUDGET_SUITES]
-    assert len({plan.orders["cup_brush"] for plan in suites}) == 1
+    assert len({order for plan in suites for order in plan.orders["cup_brush"]}) == len(Source)
+    assert [len(plan.orders["cup_brush"]) for plan in suites] == [4, 3, 3]  # no human successes without need
     scaling, cost_matched, low_grounding = ({cell.training_id for cell in plan.cells} for plan in suites)
     assert [len(scaling), len(cost_matched), len(low_grounding)] == [8, 13, 13]
     assert len(scaling & cost_matched) == 1  # EgoRecovery with 50 + 50 and 300

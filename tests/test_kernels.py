@@ -189,7 +189,7 @@ REAL = [
     max_pool_case(192, 64, 48, 48, 4),
     mlp_case(192, 128, 256),
     mlp_case(96, 100, 256),
-    mlp_case(99, 256),
+    *[mlp_case(rows, 256) for rows in (1, 16, 20, 50, 64, 99)],
 ]
 REAL_NORMS = [case for case in REAL if "norm" in case.name]
 
@@ -357,16 +357,19 @@ def test_mlp_without_gradients_says_the_same_and_writes_no_slope(marked, monkeyp
 
 
 @pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
-def test_frozen_weights_of_an_mlp_get_no_gradient_and_tokens_do(marked):
+def test_an_mlp_gives_gradients_to_those_that_want_them_and_to_no_others(marked):
     case = mlp_case(3, 7, 64)
-    tokens, rise_HD, fall_DH = case.inputs(torch.float16)
-
-    def gradient() -> Tensor:
-        return torch.autograd.grad(case.function(tokens, rise_HD.detach(), fall_DH.detach()).sum(), tokens)[0]
-
-    found = gradient()
-    with kernels.plain_kernels():
-        assert relative_error(found, gradient()) < 2e-3
+    given = [tensor.detach() for tensor in case.inputs(torch.float16)]
+    for wanted in ([0], [1], [2], [0, 2]):
+        inputs = [tensor.clone().requires_grad_(place in wanted) for place, tensor in enumerate(given)]
+        found = case.function(*inputs)
+        assert by_kernel(found)
+        found.sum().backward()
+        with kernels.plain_kernels():
+            expected = torch.autograd.grad(case.function(*inputs).sum(), [inputs[place] for place in wanted])
+        assert [place for place, tensor in enumerate(inputs) if tensor.grad is not None] == wanted
+        for place, gradient in zip(wanted, expected, strict=True):
+            assert relative_error(inputs[place].grad, gradient) < 2e-3
 
 
 @pytest.mark.parametrize("partials", [pytest.param(count, marks=needs_kernels) for count in (1, 5, 512, 1300)])

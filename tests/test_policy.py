@@ -122,6 +122,31 @@ def test_drop_path_factor_zero_removes_every_branch_of_that_sample_and_of_no_oth
     torch.testing.assert_close(found_BND[[0, 2]], whole_BND[[0, 2]])
 
 
+def test_the_last_block_leaves_out_tokens_that_nobody_reads_and_changes_nothing_else():
+    trunk = tiny_policy().trunk
+    stream_BND = torch.randn(3, 7, 32, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    keep_KB = torch.rand(4, 3, generator=torch.Generator().manual_seed(1))
+    towards_BND = torch.randn(3, 4, 32, generator=torch.Generator().manual_seed(2))
+    weights = [stream_BND, *trunk.parameters()]
+    all_BND, some_BND = trunk(stream_BND, keep_KB)[:, :4], trunk(stream_BND, keep_KB, wanted=4)
+    torch.testing.assert_close(some_BND, all_BND, rtol=1e-5, atol=1e-5)
+    gradients = [torch.autograd.grad(found, weights, towards_BND) for found in (all_BND, some_BND)]
+    for of_all, of_some in zip(*gradients, strict=True):
+        torch.testing.assert_close(of_some, of_all, rtol=1e-4, atol=1e-5)
+
+
+def test_a_decoder_whose_queries_come_once_says_what_each_sample_alone_would_hear():
+    decoder = tiny_policy().robot.decoder
+    tokens_BND = torch.randn(3, 4, 32, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    together_BHD = decoder(tokens_BND)
+    alone_BHD = torch.cat([decoder(one_1ND) for one_1ND in tokens_BND.split(1)])
+    torch.testing.assert_close(together_BHD, alone_BHD, rtol=1e-5, atol=1e-5)
+    weights = [tokens_BND, *decoder.parameters()]
+    gradients = [torch.autograd.grad(found.square().sum(), weights) for found in (together_BHD, alone_BHD)]
+    for of_batch, of_samples in zip(*gradients, strict=True):
+        torch.testing.assert_close(of_batch, of_samples, rtol=1e-4, atol=1e-4)
+
+
 def test_a_dropped_branch_is_not_trained():
     policy = tiny_policy()
     keep_KB = torch.ones(4, ROBOTS + HUMANS)

@@ -8,16 +8,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from egorecovery.episodes import EpisodeStore
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.experiments import data
 from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.folder import DIAGNOSTICS, ExperimentFolder
-from egorecovery.experiments.plan import orders_of
+from egorecovery.experiments.forecast import OutOfTime
 from egorecovery.experiments.report.diagnostics import diagnosis_in
 from egorecovery.experiments.resources import Resources
 from egorecovery.experiments.trainings import training_card
+
+if TYPE_CHECKING:
+    from egorecovery.diagnostics.observed import DiagnosedRun
 
 METHOD, WITHOUT_HUMAN = "egorecovery", "robot_recovery"
 SEED = 0
@@ -33,69 +37,55 @@ def diagnose_cells(
     progress: Progress = lambda task, what, done, total: None,
 ) -> dict[str, str]:
     """What became of each task, in words. A diagnosis of the same data and policies is not made again."""
-    told = {}
-    for task in dict.fromkeys(plan.cell.task for plan in cells):
-        late = deadline_s is not None and time.monotonic() > deadline_s
-        told[task] = "left for want of time" if late else _diagnose(task, cells, folder, resources, progress)
-    return told
+
+    def still_in_time(task: str, what: str, done: int, total: int) -> None:
+        if deadline_s is not None and time.monotonic() > deadline_s:
+            raise OutOfTime
+        progress(task, what, done, total)
+
+    return {
+        task: _diagnose([plan for plan in cells if plan.cell.store == task], folder, resources, still_in_time)
+        for task in dict.fromkeys(plan.cell.task for plan in cells)
+    }
 
 
-def _diagnose(
-    task: str, cells: Sequence[CellPlan], folder: ExperimentFolder, resources: Resources, progress: Progress
-) -> str:
-    cells = [plan for plan in cells if plan.cell.store == task]
-    runs = {method: _run(method, cells, folder) for method in (METHOD, WITHOUT_HUMAN)}
-    if runs[METHOD] is None:
+def _diagnose(cells: Sequence[CellPlan], folder: ExperimentFolder, resources: Resources, progress: Progress) -> str:
+    full, other = (_trained(method, cells, folder) for method in (METHOD, WITHOUT_HUMAN))
+    if full is None:
         return f"no finished training of {METHOD} on staged failures, seed {SEED}, lies in {folder.trainings}"
     try:
-        fresh = _fresh(task, cells, folder, resources, progress)
-        return _made(task, {method: run for method, run in runs.items() if run}, fresh, folder, resources, progress)
+        progress(full.cell.task, "episodes", 0, FRESH_EPISODES)
+        return _made(full, other, folder, resources, progress)
+    except OutOfTime:
+        return "left for want of time"
     except EgoRecoveryError as error:
         return f"not made: {error}"
     except Exception as error:  # results are worth more: nothing here is a failure of the experiment
         return f"not made: {type(error).__name__}: {error}"
 
 
-def _fresh(
-    task: str, cells: Sequence[CellPlan], folder: ExperimentFolder, resources: Resources, progress: Progress
-) -> EpisodeStore:
-    """Of every source that the task's cells train on, demonstrated in the same way."""
-    return data.provide(
-        folder.data(f"{task}-fresh"),
-        [replace(order, seed=FRESH_SEED, episodes=FRESH_EPISODES) for order in orders_of(cells)],
-        cells[0].recipe,
-        workers=resources.data_workers,
-        executor=resources.executor,
-        on_progress=lambda what, done, total: progress(task, f"fresh {what}", done, total),
-    )
-
-
 def _made(
-    task: str,
-    paths: dict[str, Path],
-    fresh: EpisodeStore,
-    folder: ExperimentFolder,
-    resources: Resources,
-    progress: Progress,
+    full: CellPlan, other: CellPlan | None, folder: ExperimentFolder, resources: Resources, progress: Progress
 ) -> str:
     from egorecovery.diagnostics.diagnosis import content_hash, diagnose
-    from egorecovery.diagnostics.observed import DiagnosedRun
     from egorecovery.diagnostics.recorded import data_hash
 
+    task = full.cell.task
     store, out = EpisodeStore(folder.data(task)), folder.root / DIAGNOSTICS / task
-    runs = {method: DiagnosedRun.open(path, task, method) for method, path in paths.items()}
-    full, other = runs[METHOD], runs.get(WITHOUT_HUMAN)
+    fresh = _fresh(full, folder, resources, progress)
+    path, run = _opened(full, METHOD, folder)
+    other_path, compare = _opened(other, WITHOUT_HUMAN, folder) if other else (None, None)
     there = diagnosis_in(out)
     hashes = [data_hash(one, task) for one in (store, fresh)]
-    if there and there.whole and there.content_hash == content_hash(hashes[0], task, [full], other, hashes[1]):
+    if there and there.whole and there.content_hash == content_hash(hashes[0], task, [run], compare, hashes[1]):
         return f"there already: {out}"
-    asked = ["egorecovery", "diagnose", str(store.root), "--task", task, "--run", str(paths[METHOD])]
-    asked += ["--compare", str(paths[WITHOUT_HUMAN])] if other else []
+    asked = ["egorecovery", "diagnose", str(store.root), "--task", task, "--run", str(path)]
+    asked += ["--compare", str(other_path)] if other_path else []
     found = diagnose(
         store,
         task,
-        [full],
-        other,
+        [run],
+        compare,
         fresh=fresh,
         command=shlex.join([*asked, "--fresh", str(fresh.root), "--out", str(out)]),
         device=resources.device,
@@ -105,12 +95,31 @@ def _made(
     return f"{len(found.figures)} figures, {len(found.missing)} not computed: {out}"
 
 
-def _run(method: str, cells: Sequence[CellPlan], folder: ExperimentFolder) -> Path | None:
-    """The training of the first such cell on the task's own data that nothing is done to at test time."""
+def _fresh(plan: CellPlan, folder: ExperimentFolder, resources: Resources, progress: Progress) -> EpisodeStore:
+    """Of every source that the policy trains on, demonstrated in the same way."""
+    return data.provide(
+        folder.data(f"{plan.cell.task}-fresh"),
+        [replace(order, seed=FRESH_SEED, episodes=FRESH_EPISODES) for order in plan.orders],
+        plan.recipe,
+        workers=resources.data_workers,
+        executor=resources.executor,
+        on_progress=lambda what, done, total: progress(plan.cell.task, f"fresh {what.partition(' ')[2]}", done, total),
+    )
+
+
+def _opened(plan: CellPlan, method: str, folder: ExperimentFolder) -> "tuple[Path, DiagnosedRun]":
+    from egorecovery.diagnostics.observed import DiagnosedRun
+
+    path = folder.training(plan.training_id)
+    return path, DiagnosedRun.open(path, plan.cell.task, method)
+
+
+def _trained(method: str, cells: Sequence[CellPlan], folder: ExperimentFolder) -> CellPlan | None:
+    """The first such cell whose training is there, and that nothing is done to at test time."""
     for plan in cells:
         cell = plan.cell
         plain = cell.intervention == type(cell.intervention)()
-        run = folder.training(plan.training_id)
-        if (cell.method, cell.seed, plain) == (method, SEED, True) and training_card(run):
-            return run
+        wanted = (cell.method, cell.seed, plain) == (method, SEED, True)
+        if wanted and training_card(folder.training(plan.training_id)):
+            return plan
     return None

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from egorecovery.episodes import Source
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.protocol import COMPARISON, EvaluationProtocol, bench_protocol
 from egorecovery.experiments import data
@@ -30,7 +31,7 @@ class Training:
 class SuitePlan:
     suite: Suite
     cells: tuple[CellPlan, ...]  # the chosen ones, in the order of their importance
-    orders: dict[str, tuple[Order, ...]]  # by store, of the whole suite
+    orders: dict[str, tuple[Order, ...]]  # by store, of the sources that the whole suite uses
     recipes: dict[str, Recipe]  # by store, before methods
 
 
@@ -63,14 +64,22 @@ def plan_suite(
     chosen = [cell for cell in cells if not only or any(fnmatchcase(cell.id, pattern) for pattern in only)]
     if not chosen:
         raise RecipeError(f"no cell of {suite.name} is called {' or '.join(only)}; see --list for their names")
-    sharing = {cell.store: [other for other in suite.sharing(tasks) if other.store == cell.store] for cell in cells}
+    asking = suite.sharing(tasks)
+    sharing = {
+        store: [cell for cell in asking if cell.store == store] for store in dict.fromkeys(c.store for c in cells)
+    }
     recipes = {store: recipe(its_cells[0].task) for store, its_cells in sharing.items()}
     protocols: dict[str, EvaluationProtocol] = {
         store: replace(protocol(its_cells[0].task), rollouts=rollouts, starts_seed=starts_seed)
         for store, its_cells in sharing.items()
     }
+    used = {(cell.store, source) for cell in cells for source in Source if cell.budget.of(source)}
     orders = {  # demonstrated in the kind of room that policies are evaluated in
-        store: data.orders(its_cells, recipes[store], plain_room=not protocols[store].varied_appearance)
+        store: tuple(
+            order
+            for order in data.orders(its_cells, recipes[store], plain_room=not protocols[store].varied_appearance)
+            if (store, order.source) in used
+        )
         for store, its_cells in sharing.items()
     }
     plans = [

@@ -59,7 +59,7 @@ class Suite:
     name: str
     rows: tuple[Row, ...]
     tasks: tuple[str, ...] = ALL_TASKS  # unless others are asked for
-    beside: tuple[Row, ...] = ()  # rows of other suites: stores are large enough for them too, so they can be shared
+    beside: tuple[Row, ...] = ()  # also of other suites: stores are large enough for them too, so that they share
 
     def cells(self, tasks: Sequence[str] | None = None, seeds: Sequence[int] = (0,)) -> list[Cell]:
         """All of the first seed before the next: a run that is out of time has a whole table of fewer seeds."""
@@ -104,19 +104,22 @@ def main() -> Suite:
 
 def scaling() -> Suite:
     """More human episodes, of either kind."""
-    return Suite(name="scaling", rows=_scaling_rows(), beside=(*_cost_matched_rows(), *_low_grounding_rows()))
+    return Suite(name="scaling", rows=_scaling_rows(), beside=_budget_rows())
 
 
 def cost_matched() -> Suite:
     """Ten robot recoveries cost an operator as much as a hundred human ones: the same hours, spent differently."""
-    return Suite(name="cost_matched", rows=_cost_matched_rows(), beside=(*_scaling_rows(), *_low_grounding_rows()))
+    return Suite(name="cost_matched", rows=_cost_matched_rows(), beside=_budget_rows())
 
 
 def low_robot_grounding() -> Suite:
     """Few robot recoveries, more and more human ones."""
-    return Suite(
-        name="low_robot_grounding", rows=_low_grounding_rows(), beside=(*_scaling_rows(), *_cost_matched_rows())
-    )
+    return Suite(name="low_robot_grounding", rows=_low_grounding_rows(), beside=_budget_rows())
+
+
+def _budget_rows() -> tuple[Row, ...]:
+    """Of the three suites about amounts of data, which so draw from the same stores."""
+    return (*_scaling_rows(), *_cost_matched_rows(), *_low_grounding_rows())
 
 
 def _scaling_rows() -> tuple[Row, ...]:

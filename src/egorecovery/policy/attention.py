@@ -32,12 +32,21 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
 
-    def forward(self, tokens_BND: Tensor) -> Tensor:
-        return self.out(self_attention(self.qkv(tokens_BND), self.heads))
+    def forward(self, tokens_BND: Tensor, readers: int | None = None) -> Tensor:
+        """Every token reads all of them, or only the first `readers` do."""
+        if readers is None:
+            return self.out(self_attention(self.qkv(tokens_BND), self.heads))
+        width = tokens_BND.shape[-1]
+        query_weight, kv_weight = self.qkv.weight.split((width, 2 * width))
+        query_BMD = nn.functional.linear(tokens_BND[:, :readers], query_weight)
+        return self.out(cross_attention(query_BMD, nn.functional.linear(tokens_BND, kv_weight), self.heads))
 
 
 class CrossAttention(nn.Module):
-    """Queries read a context whose keys and values the caller has projected: side by side, 2D wide."""
+    """Queries read a context whose keys and values the caller has projected: side by side, 2D wide.
+
+    Queries that are the same for every sample may come once, as a batch of one.
+    """
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -46,7 +55,8 @@ class CrossAttention(nn.Module):
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, query_BMD: Tensor, kv_BN2D: Tensor) -> Tensor:
-        return self.out(cross_attention(self.q(query_BMD), kv_BN2D, self.heads))
+        query_BMD = self.q(query_BMD).expand(len(kv_BN2D), -1, -1)
+        return self.out(cross_attention(query_BMD, kv_BN2D, self.heads))
 
 
 class Mlp(nn.Module):
@@ -66,5 +76,5 @@ class LearnedTokens(nn.Module):
         super().__init__()
         self.tokens_ND = nn.Parameter(torch.randn(count, width) * 0.02)
 
-    def forward(self, batch: int) -> Tensor:
+    def forward(self, batch: int = 1) -> Tensor:
         return self.tokens_ND.expand(batch, -1, -1)

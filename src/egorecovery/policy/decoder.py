@@ -35,14 +35,13 @@ class Decoder(nn.Module):
 
     def forward(self, tokens_BND: Tensor) -> Tensor:
         layers = cast("Sequence[DecoderLayer]", self.layers)
-        stream_BHD = self.queries(len(tokens_BND)).contiguous()
+        stream_BHD = self.queries()  # once: until they have read the tokens they are the same for every sample
         normed_BHD = layers[0].self_norm(stream_BHD)
         kv_of_layers = self.kv(tokens_BND).chunk(len(layers), dim=-1)
         for index, layer in enumerate(layers):
             following = layers[index + 1].self_norm if index + 1 < len(layers) else self.final_norm
             stream_BHD, normed_BHD = layer.cross_norm.after(stream_BHD, layer.self_attention(normed_BHD))
-            stream_BHD, normed_BHD = layer.mlp_norm.after(
-                stream_BHD, layer.cross_attention(normed_BHD, kv_of_layers[index])
-            )
+            read_BHD = layer.cross_attention(normed_BHD, kv_of_layers[index])
+            stream_BHD, normed_BHD = layer.mlp_norm.after(stream_BHD.expand_as(read_BHD), read_BHD)
             stream_BHD, normed_BHD = following.after(stream_BHD, layer.mlp(normed_BHD))
         return normed_BHD

@@ -43,7 +43,7 @@ class Pooling(nn.Module):
         self.attention = CrossAttention(config.width, config.heads)
 
     def forward(self, tokens_BND: Tensor) -> Tensor:
-        return self.attention(self.query(len(tokens_BND)), self.kv(tokens_BND))[:, 0]
+        return self.attention(self.query(), self.kv(tokens_BND))[:, 0]
 
 
 class Policy(nn.Module):
@@ -96,7 +96,7 @@ class Policy(nn.Module):
             felt.append(self.human_state(state_BA[robots:]))
         observed_BND = torch.cat([*seen, torch.cat(felt)], dim=1) + self.place_ND
         stream_BND = torch.cat([self.action_tokens(len(state_BA)), observed_BND], dim=1)
-        return self.trunk(stream_BND, keep_KB)[:, : self.config.action_tokens].contiguous()
+        return self.trunk(stream_BND, keep_KB, wanted=self.config.action_tokens)
 
     def correction(self, tokens_BND: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """The pooled feature, and what the two heads read from it."""

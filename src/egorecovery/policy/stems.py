@@ -20,8 +20,8 @@ class Stem(nn.Module):
         self.attention = CrossAttention(config.width, config.heads)
 
     def forward(self, cells_BPD: Tensor) -> Tensor:
-        queries_BMD = self.queries(len(cells_BPD))
-        return queries_BMD + self.attention(queries_BMD, self.kv(cells_BPD + self.place_PD))
+        queries_1MD = self.queries()
+        return queries_1MD + self.attention(queries_1MD, self.kv(cells_BPD + self.place_PD))
 
 
 class ViewStem(nn.Module):

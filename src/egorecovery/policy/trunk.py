@@ -26,17 +26,21 @@ class Trunk(nn.Module):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.blocks))
         self.final_norm = Norm(config.width)
 
-    def forward(self, stream_BND: Tensor, keep_RB: Tensor | None) -> Tensor:
+    def forward(self, stream_BND: Tensor, keep_RB: Tensor | None, wanted: int | None = None) -> Tensor:
         """`keep_RB`: drop-path factors, one row per residual branch (two a block); None keeps all.
 
-        Each sum of stream and branch is left to the norm that follows it, which saves a pass over memory.
+        Each sum of stream and branch is left to the norm that follows it, which saves a pass over memory. Where only
+        the first `wanted` tokens are, the last block computes no others: nobody would read them.
         """
         blocks = cast("Sequence[Block]", self.blocks)
         kept = [None] * (2 * len(blocks)) if keep_RB is None else list(keep_RB.unbind())
         normed_BND = blocks[0].attention_norm(stream_BND)
         for index, block in enumerate(blocks):
             following = blocks[index + 1].attention_norm if index + 1 < len(blocks) else self.final_norm
-            attended_BND = block.attention(normed_BND)
+            readers = wanted if following is self.final_norm else None
+            attended_BND = block.attention(normed_BND, readers)
+            if readers is not None:
+                stream_BND = stream_BND[:, :readers]
             stream_BND, normed_BND = block.mlp_norm.after(stream_BND, attended_BND, kept[2 * index])
             stream_BND, normed_BND = following.after(stream_BND, block.mlp(normed_BND), kept[2 * index + 1])
         return normed_BND

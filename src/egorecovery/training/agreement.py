@@ -30,6 +30,8 @@ class Agreement:
         self._steps_left -= 1
         if self._steps_left:
             return False
+        if self._runtime.device.type == "cuda":
+            torch.cuda.synchronize(self._runtime.device)  # or the time would be that of queueing steps
         # The largest of both: any process's request, and the time of the slowest.
         told = torch.tensor([float(asked()), time.monotonic() - self._since_s], device=self._runtime.device)
         dist.all_reduce(told, dist.ReduceOp.MAX)

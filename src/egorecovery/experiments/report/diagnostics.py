@@ -17,8 +17,8 @@ SCHEMA = 1
 CAPTIONS = {
     "ks": "KS distance between robot and human by DCT coefficient: below the dotted line, no difference is shown.",
     "coverage": "Starts of recovery episodes beside those that evaluation draws, by failure mode.",
-    "bottleneck": "What enters and leaves the Intent Head on held-out recovery episodes.",
-    "gate": "The gate on held-out recovery episodes, aligned to the annotated boundary.",
+    "bottleneck": "What enters and leaves the Intent Head on recovery episodes that the policy never saw.",
+    "gate": "The gate on recovery episodes that the policy never saw, aligned to the annotated boundary.",
     "probe": "Object position read linearly from frozen trunks, on robot episodes that neither policy saw.",
 }
 
@@ -58,7 +58,7 @@ class TaskDiagnosis:
         return [str(note) for note in self.record.get("notes", ())]
 
     def summary(self) -> dict[str, Any]:
-        kept = ("content_hash", "command", "data_hash", "policies", "compare", "not_computed", "notes")
+        kept = ("content_hash", "command", "data_hash", "fresh", "policies", "compare", "not_computed", "notes")
         return {**{name: self.record.get(name) for name in kept}, "rows": [asdict(row) for row in self.rows]}
 
 

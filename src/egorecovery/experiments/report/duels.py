@@ -55,11 +55,13 @@ def with_other_trainings(value: float, spread: TrainingSpread | None, sides: Seq
     """Of an average over a side's tasks and arms, or of the difference of two.
 
     A curve brings a spread of its own: its trainings, at whatever amount, count as repeats of each other, per task and
-    pooled over both sides. A trend along the curve is then taken for noise, so the interval is rather too wide. In one
-    way it may be too narrow: trainings of one seed share the episodes that their budgets have in common.
+    pooled over both sides. Of that and the suite's, the one of more repeats counts. A trend along the curve is taken
+    for noise, so the interval is rather too wide. In one way it may be too narrow: trainings of one seed share the
+    episodes that their budgets have in common.
     """
     if any(len(side) > 1 for side in sides):
-        spread = training_spread(alike for side in sides for alike in _by_task(_training_rates(side)).values())
+        own = training_spread(alike for side in sides for alike in _by_task(_training_rates(side)).values())
+        spread = max(filter(None, (own, spread)), key=lambda known: known.degrees, default=None)
     return spread and over_trainings(value, spread, [_trainings_of_each(side) for side in sides])
 
 

@@ -90,6 +90,8 @@ class _Mlp(torch.autograd.Function):
         tokens_wanted, rise_wanted, fall_wanted = ctx.needs_input_grad
         d_out_RD = _rows(d_out)
         d_fall_DH = d_out_RD.t() @ act_RH if fall_wanted else None
+        if not (tokens_wanted or rise_wanted):
+            return None, None, d_fall_DH
         d_pre_RH = fall_gelu_backward(d_out_RD, fall_DH, slope_RH)
         d_tokens = (d_pre_RH @ rise_HD).view(d_out.shape) if tokens_wanted else None
         d_rise_HD = d_pre_RH.t() @ tokens_RD if rise_wanted else None
@@ -137,7 +139,7 @@ def _sizes(rows: int, width: int, hidden: int) -> tuple[tuple[int, int], dict[st
         "COLUMNS": columns,
         "DEPTH": min(TILE.depth, width),
         "num_stages": TILE.stages,
-        "num_warps": TILE.warps,
+        "num_warps": TILE.warps if tile_rows >= 64 else 4,  # small tiles over more may come out wrong (docs/speed.md)
     }
 
 
