@@ -181,6 +181,12 @@ def test_the_three_budget_suites_draw_from_one_store_and_share_their_trainings()
     assert len(cost_matched & low_grounding) == 2  # both methods with 50 + 20 and 600
 
 
+def test_few_robot_recoveries_are_drawn_from_the_store_of_the_main_comparison():
+    main, scarce = (plan_suite(suite_named(name), tasks=["cup_brush"]) for name in ("main", "scarce_robot"))
+    assert scarce.orders == main.orders
+    assert len(scarce.cells) == 4
+
+
 def test_robot_recoveries_from_anywhere_are_other_data_and_people_show_the_same():
     plan = plan_suite(suite_named("coverage"), tasks=["cube_stack"])
     assert set(plan.orders) == {"cube_stack", "cube_stack-anywhere"}

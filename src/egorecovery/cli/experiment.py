@@ -37,13 +37,14 @@ class Experiment:
             "intent_target",
             "coverage",
             "stand_ins",
+            "scarce_robot",
             "boundary_noise",
             "two_failure_modes",
             "clutter_ood",
             "diffusion_head",
         ]
     ]
-    """All but coverage and stand_ins are the paper's; the last four are known but not built."""
+    """All but coverage, stand_ins and scarce_robot are the paper's; the last four are known but not built."""
     out: Path
     """The suite's folder: data, trainings, results. Results of other machines may be copied into its cells/."""
     work: Path | None = None

@@ -54,6 +54,7 @@ def claims(suite: str) -> list[Claim]:
         "intent_target": _intent_target,
         "coverage": _coverage,
         "stand_ins": _stand_ins,
+        "scarce_robot": _scarce_robot,
     }
     return list(made[suite]()) if suite in made else []
 
@@ -261,6 +262,21 @@ def _stand_ins() -> Iterable[Claim]:
             worse=side(method),
             better=robots,
         )
+
+
+def _scarce_robot() -> Iterable[Claim]:
+    robot, recoveries = side("robot_recovery", Sources(50, 20)), Sources(50, 20, 0, 300)
+    successes = side("human_success_mix", Sources(50, 20, 300))
+    direct, full = side("direct_human_recovery_mix", recoveries), side("egorecovery", recoveries)
+    said = [
+        ("successes", "With 20 robot recoveries, human successes help.", robot, successes),
+        ("mix", "With 20 robot recoveries, human ones help when mixed in.", robot, direct),
+        ("full", "With 20 robot recoveries, human ones help through EgoRecovery.", robot, full),
+        ("kind", "Human recoveries help more than human successes: people teach the correction.", successes, direct),
+        ("pathway", "EgoRecovery beats the direct mix.", direct, full),
+    ]
+    for name, says, worse, better in said:
+        yield Claim(id=f"scarce_{name}", suite="scarce_robot", says=says, worse=worse, better=better)
 
 
 def _coverage() -> Iterable[Claim]:

@@ -22,11 +22,10 @@ from egorecovery.evaluation.statistics import Interval, Rate, newcombe
 from egorecovery.experiments.report.arms import Arm, Side, task_title
 from egorecovery.experiments.report.claims import Claim, claims
 from egorecovery.experiments.report.duels import Duel
-from egorecovery.experiments.report.numbers import BUDGET_SUITES, Numbers
+from egorecovery.experiments.report.numbers import TOLD_BY_BUDGET, Numbers
 from egorecovery.experiments.report.paper import SUITES, Published, pool, published
 
 Verdict = Literal["holds", "contradicted", "not seen", "undecided", "not run"]
-TOLD_BY_BUDGET = (*BUDGET_SUITES, "coverage")  # whose claims are about rows with exactly their data
 CEILING = 0.10  # "does not recover": from less than one failure in ten
 SIGNIFICANCE = 0.05
 

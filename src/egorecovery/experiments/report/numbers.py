@@ -31,6 +31,7 @@ from egorecovery.experiments.report.paper import ROLLOUTS, Published, published
 from egorecovery.randomness import generator_for
 
 BUDGET_SUITES = ("scaling", "cost_matched", "low_robot_grounding")  # where the amount of data tells rows apart
+TOLD_BY_BUDGET = (*BUDGET_SUITES, "coverage", "scarce_robot")  # whose rows and claims are those of exactly their data
 VARIANT_SUITES = ("ablation", "gate_intervention", "intent_target")  # whose rows are the full method with a change
 # The comparisons that decide, the one expected to do better second ...
 DECISIVE = (
@@ -71,7 +72,8 @@ class Numbers:
         return rows + [Row(arm=arm, paper=None, run=True) for arm in left]
 
     def _same(self, arm: Arm, theirs: Arm) -> bool:
-        return arm.plays == theirs.plays and (self.like not in BUDGET_SUITES or arm.budget == theirs.budget)
+        same_data = self.suite.name not in TOLD_BY_BUDGET or arm.budget == theirs.budget
+        return arm.plays == theirs.plays and same_data
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:

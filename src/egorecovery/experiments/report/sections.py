@@ -40,6 +40,7 @@ TITLES = {
     "intent_target": "Intent targets",
     "coverage": "Where robot recoveries begin",
     "stand_ins": "Robots in people's place",
+    "scarce_robot": "Few robot recoveries",
 }
 MARKS = {"holds": "✓", "contradicted": "✕", "not seen": "≈", "undecided": "?", "not run": "○"}
 Section = tuple[str, str, str]  # anchor, title, HTML
