@@ -20,7 +20,7 @@ SUCCESS_ONLY, EGORECOVERY = "robot_success", "egorecovery"
 
 @dataclass(frozen=True, kw_only=True)
 class DemoPlan:
-    """What the demo does; the command's defaults take some ten minutes on two cores."""
+    """What the demo does; the command's defaults take some twelve minutes on two cores."""
 
     task: str
     robot_success: int
@@ -94,13 +94,13 @@ def demo_protocol(task: str) -> EvaluationProtocol:
 
 
 def usual_timing(task: str) -> Timing:
-    """What the command's defaults take on two cores that have nothing else to do: some nine minutes in all.
+    """What the command's defaults take on two cores that have nothing else to do: some twelve minutes in all.
 
     It is worth a few episodes, a hundred steps, a few rollouts and a film: then it counts how long they take here.
     """
     timing, workers = Timing(), cores() / 2
     timing.took("data", task, 12, 6.0 / workers)
-    timing.took("training", task, 100 * RECIPES["demo"](task).batch.size, 31.0)
+    timing.took("training", task, 100 * RECIPES["demo"](task).batch.size, 28.5)
     timing.took("evaluation", task, 6, 3.3 / workers)
     timing.took("films", "", 1, 7.0)
     return timing

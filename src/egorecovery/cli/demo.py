@@ -18,7 +18,7 @@ class Demo:
     out: Path = Path("runs/demo")
     """Where to work. A demo that was broken off there goes on."""
     task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"] = "cup_brush"
-    steps: int = 1400
+    steps: int = 2000
     """Of each training."""
     rollouts: int = 30
     """Per kind of start and policy."""

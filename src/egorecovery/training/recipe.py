@@ -189,7 +189,7 @@ def demo(task: str) -> Recipe:
         ),
         budget=Budget(robot_success=32, robot_recovery=24, human_recovery=60),
         batch=Batch(robot=40, human=16),
-        optimisation=Optimisation(steps=1_400, learning_rate=1e-3, warmup_steps=30),
+        optimisation=Optimisation(steps=2_000, learning_rate=1e-3, warmup_steps=30),
         losses=SIMULATED_LOSSES,
         augmentation=SIMULATED,
         held_out=2,
