@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import scaled_dot_product_attention
 
-from egorecovery.policy.kernels.dispatch import INTERPRETED, jit, power_of_two_from, runs_fused, tl
+from egorecovery.policy.kernels.dispatch import INTERPRETED, jit, power_of_two_from, runs_fused, tl, warps_for
 
 LONGEST = 128  # tokens; beyond it a probability tile no longer fits in registers
 HEAD_WIDTHS = (16, 32, 64)
@@ -141,9 +141,8 @@ def _sizes(query_BMD: Tensor, key_BND: Tensor, heads: int, tile: Tile) -> dict[s
         "TILE_M": tile_rows,
         "TILE_N": max(16, power_of_two_from(keys)),
         "PRECISION": "tf32x3",  # of float32 inputs only: near float32 on tensor cores; exact products would spill
-        # Wide heads and float32 need the registers of more warps; eight warps on fewer than 64 queries, compiled by
-        # Triton 3.6, compute something else (docs/speed.md).
-        "num_warps": max(tile.warps, bytes_per_row // 16) if tile_rows >= 64 else 4,
+        # Wide heads and float32 need the registers of more warps.
+        "num_warps": warps_for(tile_rows, max(tile.warps, bytes_per_row // 16)),
     }
 
 

@@ -66,6 +66,11 @@ def power_of_two_from(size: int) -> int:
     return 1 << max(size - 1, 0).bit_length()
 
 
+def warps_for(rows: int, wanted: int) -> int:
+    """Of a program that multiplies so many rows; fewer than 64 over eight warps may come out wrong (docs/speed.md)."""
+    return wanted if rows >= 64 else 4
+
+
 def is_power_of_two(size: int) -> bool:
     return size > 0 and size & (size - 1) == 0
 

@@ -23,6 +23,7 @@ from egorecovery.policy.kernels.dispatch import (
     power_of_two_from,
     runs_fused,
     tl,
+    warps_for,
 )
 
 
@@ -139,7 +140,7 @@ def _sizes(rows: int, width: int, hidden: int) -> tuple[tuple[int, int], dict[st
         "COLUMNS": columns,
         "DEPTH": min(TILE.depth, width),
         "num_stages": TILE.stages,
-        "num_warps": TILE.warps if tile_rows >= 64 else 4,  # small tiles over more may come out wrong (docs/speed.md)
+        "num_warps": warps_for(tile_rows, TILE.warps),
     }
 
 
