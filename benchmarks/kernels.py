@@ -224,6 +224,20 @@ def group_norm_row(images: int, channels: int, size: int, residual: bool) -> Row
     )  # fmt: skip
 
 
+def group_norm_twice_row(images: int, channels: int, size: int) -> Row:
+    """Read by two, with the residual. The library's way here is our norm given once: autograd sums the gradients."""
+    base = group_norm_row(images, channels, size, residual=True)
+    groups = channels // GROUP_CHANNELS
+    return Row(
+        f"{base.name}, read twice", base.bytes + 2 * images * channels * size * size, base.inputs,
+        {
+            "ours": lambda x, w, b, r: group_norm.group_norm_act_twice(x, groups, w, b, r),
+            "eager": lambda *given: (base.ways["eager"](*given),) * 2,
+            "library": lambda *given: (base.ways["ours"](*given),) * 2,
+        },
+    )  # fmt: skip
+
+
 def max_pool_row(images: int, size: int) -> Row:
     def inputs() -> list[Tensor]:
         vectors = [normal(64, dtype=torch.float32), normal(64, dtype=torch.float32)]
@@ -270,6 +284,7 @@ def group_norm_rows() -> list[Row]:
     sizes = [(64, 56), (128, 28), (256, 14), (512, 7), (64, 24), (128, 12), (256, 6), (512, 3)]
     rows = [group_norm_row(192, *size, residual) for size in sizes for residual in (False, True)]
     rows += [max_pool_row(192, 112), max_pool_row(192, 48)]
+    rows += [group_norm_twice_row(192, *size) for size in sizes]
     return rows + [three_views(base) for base in (rows[1], rows[3], max_pool_row(192, 112))]
 
 
@@ -310,7 +325,9 @@ def stem_row(size: int, cells: bool) -> Row:
 
     name = f"stem convolution 192 at {size}{' in cells' if cells else ''}"
     moved = 192 * (2 * (size * size * 3 if not cells else (size // 2 + 1) ** 2 * 16) + 2 * (size // 2) ** 2 * 64) * 2
-    return Row(name, moved, inputs, {"ours" if cells else "library": on_cells if cells else on_pixels})
+    if not cells:
+        return Row(name, moved, inputs, {"library": on_pixels})
+    return Row(name, moved, inputs, {"ours": kernels.stem_convolution, "library": on_cells}, plain=on_cells)
 
 
 def all_rows(sweep: bool) -> list[Row]:

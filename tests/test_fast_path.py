@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 
 import pytest
@@ -14,11 +15,12 @@ from egorecovery.policy.kernels import plain_kernels
 from egorecovery.policy.kernels.dispatch import runs_fused
 from egorecovery.policy.policy import Policy
 from egorecovery.training import RECIPES, Batch, Recipe
+from egorecovery.training import step as training_step_module
 from egorecovery.training.plan import StepPlan
 from egorecovery.training.recipe import Optimisation
 from egorecovery.training.runtime import Precision, Runtime, seed_initialisation, start
 from egorecovery.training.speed import training_step
-from step_arms import Arm, assert_every_step_agrees, off_by, unequal
+from step_arms import Arm, assert_every_step_agrees, bits, off_by, unequal
 from tiny_policy import tiny_config
 
 CLIPPING = {"optimisation": Optimisation(clip_after=5, average_decay=0.9)}  # within twenty steps
@@ -122,6 +124,57 @@ def tamper(arm: Arm, parameter: str, at: int, with_update: Callable[[Tensor, Ten
 def test_two_arms_of_the_same_training_agree(precision: torch.dtype) -> None:
     assert_every_step_agrees(arm_on_cpu(precision), arm_on_cpu(precision))
     assert unequal(arm_on_cpu(precision), arm_on_cpu(precision), steps=2) == []
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
+def test_a_step_is_given_its_plan(precision: torch.dtype) -> None:
+    arm = arm_on_cpu(precision)
+    for index in range(2):
+        plan = arm._plans(index)
+        arm.run(index)
+        given = arm.step._inputs
+        for name in ("frame_B", "colour_B34", "crop_BV5", "noise_BA", "state_keep_B"):
+            assert torch.equal(given[name], torch.from_numpy(getattr(plan, name))), name
+        assert torch.equal(given["keep_KB"], torch.from_numpy(plan.keep_KB).to(precision))
+        assert torch.equal(given["rows_B"], given["frame_B"])
+        assert int(given["step"]) == index
+        assert float(given["learning_rate"]) == pytest.approx(plan.learning_rate)
+
+
+def test_what_is_set_aside_may_be_done_at_any_time_until_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU nobody knows when: nothing may change in between what it reads, nor read what it changes."""
+    at_once = arm_on_cpu()
+    for index in range(8):
+        at_once.run(index)
+    monkeypatch.setattr(training_step_module, "aside", lambda purpose, device, work, *given: partial(work, *given))
+    at_last = arm_on_cpu()
+    for index in range(8):
+        at_last.run(index)
+    found, wanted = (arm.tensors() | arm.step.state() for arm in (at_last, at_once))
+    assert [name for name, value in wanted.items() if not torch.equal(bits(found[name]), bits(value))] == []
+
+
+def test_half_a_mean_goes_on_whatever_the_order_of_its_terms_in_the_checkpoint() -> None:
+    ours, theirs = arm_on_cpu(), arm_on_cpu()
+    for index in range(2):
+        ours.run(index)
+    theirs.take_over(ours)
+    theirs.step.load(dict(reversed(ours.step.state().items())))
+    ours.run(2)
+    theirs.run(2)
+    assert theirs.step.means() == ours.step.means()
+
+
+def test_half_a_mean_of_other_terms_is_dropped() -> None:
+    ours, theirs = arm_on_cpu(), arm_on_cpu()
+    ours.run(0)
+    theirs.run(0)
+    state = theirs.step.state()
+    theirs.step.load({name: value for name, value in state.items() if name != "sums.gate"})
+    ours.step.means()
+    ours.run(1)
+    theirs.run(1)
+    assert theirs.step.means() == ours.step.means()
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,17 @@ from torch.nn import functional as F  # noqa: E402, N812 - its usual name
 
 from egorecovery.errors import RecipeError  # noqa: E402
 from egorecovery.policy import kernels  # noqa: E402
+from egorecovery.policy.config import VisionConfig  # noqa: E402
 from egorecovery.policy.kernels.dispatch import INTERPRETED, triton  # noqa: E402
-from egorecovery.policy.kernels.layer_norm import totals  # noqa: E402
+from egorecovery.policy.kernels.group_norm import group_norm_act_twice  # noqa: E402
+from egorecovery.policy.kernels.layer_norm import plain_layer_norm  # noqa: E402
 from egorecovery.policy.kernels.mlp import plain_mlp  # noqa: E402
+from egorecovery.policy.kernels.norm_totals import totals  # noqa: E402
+from egorecovery.policy.kernels.stem import GRADIENT_TILE  # noqa: E402
+from egorecovery.policy.vision import ViewEncoder  # noqa: E402
 
 # The package's own `layer_norm` and `mlp` are the functions.
-layer_norm_kernel = sys.modules[totals.__module__]
+layer_norm_kernel = sys.modules[plain_layer_norm.__module__]
 mlp_kernel = sys.modules[plain_mlp.__module__]
 
 CUDA = torch.cuda.is_available()
@@ -124,6 +129,21 @@ def group_norm_case(images: int, channels: int, size: int, groups: int, residual
     return Case(f"group norm {shape}/{groups} residual={residual} relu={relu}", function, shapes, images=True)
 
 
+def group_norm_twice_case(
+    images: int, channels: int, size: int, groups: int, residual: bool, relu: bool = True, arriving: str = "both"
+) -> Case:
+    """Read twice, each time with another gradient, or once only."""
+    shape = (images, channels, size, size)
+
+    def function(image: Tensor, weight: Tensor, bias: Tensor, residual_NCHW: Tensor | None = None):
+        readers = group_norm_act_twice(image, groups, weight, bias, residual_NCHW, relu)
+        return readers if arriving == "both" else readers[arriving == "second"]
+
+    shapes = [shape, (channels,), (channels,)] + [shape] * residual
+    name = f"group norm twice {shape}/{groups} residual={residual} relu={relu} arriving={arriving}"
+    return Case(name, function, shapes, images=True)
+
+
 def max_pool_case(images: int, channels: int, height: int, width: int, groups: int) -> Case:
     shape = (images, channels, height, width)
 
@@ -143,7 +163,27 @@ def mlp_case(*shape: int, ratio: int = 4) -> Case:
     return Case(f"mlp {shape} x {ratio}", function, [shape, (hidden, shape[-1]), (shape[-1], hidden)])
 
 
+def cells_of_pictures(pictures: int, height: int, width: int) -> Tensor:
+    """As augment cuts them, in numbers that every dtype holds; the four spare channels are no zeros here."""
+    eighths = torch.randint(-16, 17, (pictures, height, width, 16), generator=torch.Generator().manual_seed(5)) / 8
+    return F.pad(eighths, (0, 0, 1, 0, 1, 0)).permute(0, 3, 1, 2)
+
+
+def stem_case(pictures: int, height: int, width: int, channels: int, images: bool = False) -> Case:
+    """Outputs of height x width. `images`: the weight too lies channels last, as in a channels-last model."""
+
+    def function(weight_O377: Tensor, cells_BChw: Tensor) -> Tensor:
+        return kernels.stem_convolution(cells_BChw.to(weight_O377.dtype), weight_O377)
+
+    name = f"stem {pictures}x{height}x{width} to {channels} images={images}"
+    return Case(name, function, [(channels, 3, 7, 7)], [cells_of_pictures(pictures, height, width)], images)
+
+
 SMALL = [
+    stem_case(2, 16, 16, 64),
+    stem_case(2, 13, 21, 16, images=True),  # patches that end outside the picture
+    stem_case(1, 1, 1, 16),
+    stem_case(1, 70, 67, 16),  # 25 patches: programs of two
     self_attention_case(2, 16, 32, 2),
     self_attention_case(2, 21, 64, 2),
     self_attention_case(1, 128, 32, 1),
@@ -159,6 +199,17 @@ SMALL = [
     group_norm_case(1, 64, 28, 32, residual=True),  # forward on chip, backward in smaller slices
     group_norm_case(1, 64, 34, 32, residual=False),  # in parts
     group_norm_case(1, 64, 34, 8, residual=True),
+    *[
+        group_norm_twice_case(2, channels, size, 4, residual, relu)
+        for channels, size in [(64, 7), (64, 34)]  # on chip, and in parts
+        for residual in (False, True)
+        for relu in (False, True)
+    ],
+    *[
+        group_norm_twice_case(1, 64, size, 4, residual=True, arriving=reader)
+        for size in (7, 34)
+        for reader in ("first", "second")
+    ],
     max_pool_case(2, 16, 8, 8, 4),
     max_pool_case(2, 64, 9, 7, 32),
     max_pool_case(1, 64, 34, 34, 32),
@@ -168,6 +219,8 @@ SMALL = [
 ]
 
 REAL = [
+    *[stem_case(192, size, size, 64, images) for size in (48, 112) for images in (False, True)],
+    stem_case(40, 60, 90, 32),
     self_attention_case(192, 128, 256, 8),
     self_attention_case(96, 100, 256, 8),
     cross_attention_case(96, 100, 64, 256, 8),
@@ -185,6 +238,10 @@ REAL = [
         for c, s in [(64, 24), (128, 12), (256, 6), (512, 3)]
         for r in (0, 1)
     ],
+    *[
+        group_norm_twice_case(192, c, s, c // 16, residual=True)
+        for c, s in [(64, 56), (128, 28), (256, 14), (512, 7), (64, 24), (128, 12), (256, 6), (512, 3)]
+    ],
     max_pool_case(192, 64, 112, 112, 4),
     max_pool_case(192, 64, 48, 48, 4),
     mlp_case(192, 128, 256),
@@ -197,6 +254,14 @@ REAL_NORMS = [case for case in REAL if "norm" in case.name]
 def by_torch(case: Case) -> Callable[..., Tensor | tuple[Tensor, ...]]:
     """The same operation, spelt out in torch by this test."""
     name = case.name.split()
+    if name[0] == "stem":
+
+        def on_pixels(weight_O377: Tensor, cells_BChw: Tensor) -> Tensor:
+            pixels_BhwC = cells_BChw[:, :12, 1:, 1:].permute(0, 2, 3, 1).unflatten(3, (2, 2, 3))
+            pixels_B3HW = pixels_BhwC.permute(0, 5, 1, 3, 2, 4).flatten(4, 5).flatten(2, 3)
+            return F.conv2d(pixels_B3HW.to(weight_O377.dtype), weight_O377, stride=2, padding=3)
+
+        return on_pixels
     if name[0] == "mlp":
 
         def two_layers(tokens: Tensor, rise_HD: Tensor, fall_DH: Tensor) -> Tensor:
@@ -235,6 +300,8 @@ def by_torch(case: Case) -> Callable[..., Tensor | tuple[Tensor, ...]]:
         added = normed if residual is None else normed + residual
         return added.relu() if "relu=True" in case.name else added
 
+    if "arriving=both" in case.name:
+        return lambda *inputs: (norm_act(*inputs),) * 2
     return norm_act
 
 
@@ -268,10 +335,10 @@ def check_kernel(case: Case, dtype: torch.dtype, tolerance: float, of_gradients:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("case", [pytest.param(case, marks=needs_kernels, id=case.name) for case in SMALL])
 def test_kernel_equals_plain_path_on_small_sizes(case, dtype):
-    if INTERPRETED and dtype == torch.bfloat16 and ("attention" in case.name or "mlp" in case.name):
+    if INTERPRETED and dtype == torch.bfloat16 and case.name.split()[0] in ("self", "cross", "mlp", "stem"):
         pytest.skip("Triton's interpreter multiplies bfloat16 matrices as if they were integers")
-    if dtype == torch.float32 and ("mlp" in case.name or (CUDA and "attention" in case.name)):
-        pytest.skip("in float32 the MLP is torch's, and on a GPU attention")
+    if dtype == torch.float32 and (case.name.split()[0] in ("mlp", "stem") or (CUDA and "attention" in case.name)):
+        pytest.skip("in float32 the MLP and the stem are torch's, and on a GPU attention")
     check_kernel(case, dtype, {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}[dtype])
 
 
@@ -381,6 +448,21 @@ def test_totals_of_partial_sums_come_in_the_dtypes_of_the_parameters(partials):
         assert relative_error(each, wanted) < (1e-2 if each.dtype == torch.bfloat16 else 1e-5)
 
 
+@pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
+def test_an_output_read_twice_lies_in_memory_once_and_autograd_adds_and_copies_nothing(marked):
+    inputs = group_norm_case(2, 64, 7, 4, residual=True).inputs(torch.float32)
+    image, weight_C, bias_C, residual = inputs
+    readers = group_norm_act_twice(image, 4, weight_C, bias_C, residual)
+    assert readers[0].data_ptr() == readers[1].data_ptr()
+    assert [reader.output_nr for reader in readers] == [0, 1]
+    arriving = [torch.randn_like(reader) for reader in readers]
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        torch.autograd.grad(readers, inputs, arriving)
+    called = {event.name for event in profile.events()}
+    assert any("_GroupNormAct" in name for name in called)
+    assert not called & {"aten::add", "aten::add_", "aten::clone", "aten::contiguous"}
+
+
 @pytest.mark.parametrize("rows", [pytest.param(count, marks=needs_kernels) for count in (96, 100, 1000)])
 def test_layer_norm_of_more_rows_than_programs_take_at_once_loses_no_gradient(rows, monkeypatch):
     monkeypatch.setattr(layer_norm_kernel, "BACKWARD_PROGRAMS", 3)
@@ -460,6 +542,61 @@ def test_stem_on_cells_equals_the_seven_by_seven_stem_on_pixels():
         torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("programs", [pytest.param(count, marks=needs_kernels) for count in (1, 3, 7)])
+def test_gradient_of_a_stem_that_few_programs_share_loses_no_patch(programs, monkeypatch):
+    monkeypatch.setattr(GRADIENT_TILE, "programs", programs)
+    check_kernel(stem_case(2, 13, 21, 16), torch.float16, 2e-3)
+
+
+@pytest.mark.parametrize("size", [pytest.param(size, marks=needs_kernels) for size in ((16, 16), (20, 37), (70, 67))])
+def test_sums_of_a_stem_are_those_of_the_maps_it_stored(size):
+    weight_O377 = torch.randn(32, 3, 7, 7, device=DEVICE).half()
+    cells_BChw = cells_of_pictures(2, *size).to(DEVICE, torch.float16)
+    maps_BOhw, sums_BS2O = kernels.stem_convolution_and_sums(cells_BChw, weight_O377)
+    assert torch.equal(maps_BOhw, kernels.stem_convolution(cells_BChw, weight_O377))
+    wanted = torch.stack([maps_BOhw.double().sum(dim=(2, 3)), maps_BOhw.double().square().sum(dim=(2, 3))], dim=1)
+    torch.testing.assert_close(sums_BS2O.double().sum(dim=1), wanted, rtol=1e-5, atol=1e-2)
+
+
+@pytest.mark.parametrize("size", [pytest.param(size, marks=needs_kernels) for size in ((16, 16), (20, 37), (48, 48))])
+def test_a_norm_that_is_told_the_sums_of_its_maps_says_what_it_says_without(size):
+    weight_O377 = torch.randn(64, 3, 7, 7, device=DEVICE).half().requires_grad_()
+    weight_C, bias_C = torch.randn(2, 64, device=DEVICE).requires_grad_().unbind()
+    maps_BOhw, sums_BS2O = kernels.stem_convolution_and_sums(
+        cells_of_pictures(2, *size).to(DEVICE, torch.float16), weight_O377
+    )
+    assert sums_BS2O is not None
+    assert not sums_BS2O.requires_grad
+    told, untold = (kernels.group_norm_relu_max_pool(maps_BOhw, 4, weight_C, bias_C, s) for s in (sums_BS2O, None))
+    assert relative_error(told, untold) < 1e-3
+    found, wanted = (
+        torch.autograd.grad(out.float().square().sum(), [weight_O377, weight_C, bias_C], retain_graph=True)
+        for out in (told, untold)
+    )
+    for each, expected in zip(found, wanted, strict=True):
+        assert relative_error(each, expected) < FLIPPED
+
+
+def test_a_stem_whose_pictures_want_a_gradient_is_torchs():
+    cells_BChw = cells_of_pictures(1, 4, 4).to(DEVICE).half().requires_grad_()
+    weight_O377 = torch.randn(16, 3, 7, 7, device=DEVICE).half()
+    maps_BOhw, sums_BS2O = kernels.stem_convolution_and_sums(cells_BChw, weight_O377)
+    assert sums_BS2O is None
+    assert not by_kernel(maps_BOhw)
+    assert torch.autograd.grad(maps_BOhw.sum(), cells_BChw)[0].shape == cells_BChw.shape
+
+
+@pytest.mark.parametrize("norm", ["group", "frozen_batch"])
+def test_a_view_encoder_sees_in_cells_what_it_sees_in_pixels(norm):
+    config = VisionConfig(norm=norm, stem_width=16, widths=(16,), depths=(1,), group_channels=4)
+    encoder = ViewEncoder(config).double()
+    pixels, cells = (
+        kernels.gather_augmented(*augment_inputs(5, 1, 16, 2, "cpu"), view=0, space_to_depth=cut, dtype=torch.float32)
+        for cut in (False, True)
+    )
+    torch.testing.assert_close(encoder(cells.double()), encoder(pixels.double()))
+
+
 def test_odd_images_cannot_be_cut_into_cells():
     with pytest.raises(RecipeError, match="even"):
         kernels.gather_augmented(*augment_inputs(2, 1, 7, 1, "cpu"), space_to_depth=True)
@@ -475,6 +612,17 @@ def test_augmenting_kernel_equals_plain_path(view, cells):
     assert found.shape == wanted.shape
     assert (found if view else found[0]).is_contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("cells", [pytest.param(cells, marks=needs_kernels) for cells in (False, True)])
+def test_augmenting_kernel_shows_wide_pictures_shifted_past_their_edges_and_hidden_in_large_squares(cells):
+    inputs = augment_inputs(5, 2, 20, 4, DEVICE)
+    inputs[0] = torch.cat([inputs[0], inputs[0].flip(3)[:, :, :, :14]], dim=3).contiguous()
+    inputs[3] = 7 * inputs[3]  # shifts of up to 28 pixels, squares of up to 28 from places inside and outside
+    found = kernels.gather_augmented(*inputs, space_to_depth=cells)
+    with kernels.plain_kernels():
+        wanted = kernels.gather_augmented(*inputs, space_to_depth=cells)
+    torch.testing.assert_close(found, wanted, rtol=2**-7, atol=1e-5)  # one rounding of bfloat16
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])

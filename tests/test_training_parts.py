@@ -24,7 +24,7 @@ from egorecovery.training.agreement import Agreement  # noqa: E402
 from egorecovery.training.clipping import REMEMBERED, MadClip  # noqa: E402
 from egorecovery.training.frame_table import FrameTable  # noqa: E402
 from egorecovery.training.methods import ABLATIONS, MAIN, METHODS, TARGETS, egorecovery  # noqa: E402
-from egorecovery.training.plan import StepPlan, colours, learning_rate, plan_step  # noqa: E402
+from egorecovery.training.plan import ALIGNMENT, InputRow, StepPlan, colours, learning_rate, plan_step  # noqa: E402
 from egorecovery.training.pools import select  # noqa: E402
 from egorecovery.training.recipe import (  # noqa: E402
     RECIPES,
@@ -126,6 +126,48 @@ def test_one_process_keeps_the_whole_plan():
         np.testing.assert_array_equal(values, getattr(whole, name), err_msg=name)
 
 
+INPUTS = st.lists(
+    st.tuples(
+        st.sampled_from([torch.int64, torch.float32, torch.int32, torch.bfloat16, torch.uint8]),
+        st.lists(st.integers(0, 5), max_size=3),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def made_up_inputs(parts, seed: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        f"part_{index}": torch.randint(0, 100, shape, generator=generator).to(dtype)
+        for index, (dtype, shape) in enumerate(parts)
+    }
+
+
+@settings(max_examples=50, deadline=None)
+@given(parts=INPUTS)
+def test_inputs_sent_in_one_row_are_read_as_they_were(parts):
+    row = InputRow(made_up_inputs(parts, seed=0), torch.device("cpu"))
+    places = {name: view.data_ptr() for name, view in row.views.items()}
+    for seed in (0, 1):
+        sent = made_up_inputs(parts, seed)
+        row.send(sent)
+        for name, value in sent.items():
+            assert row.views[name].dtype == value.dtype
+            assert torch.equal(row.views[name], value), name
+            assert row.views[name].data_ptr() == places[name], "a graph reads where it was"
+
+
+@settings(max_examples=50, deadline=None)
+@given(parts=INPUTS)
+def test_inputs_in_one_row_are_aligned_and_do_not_overlap(parts):
+    views = InputRow(made_up_inputs(parts, seed=0), torch.device("cpu")).views.values()
+    spans = [(each.storage_offset() * each.itemsize, each.nbytes) for each in views]
+    assert len({each.untyped_storage().data_ptr() for each in views}) == 1
+    assert all(start % ALIGNMENT == 0 for start, _ in spans)
+    assert all(start + size <= following for (start, size), (following, _) in pairwise(spans))
+
+
 def test_drop_path_keeps_each_branch_with_its_rate_and_keeps_the_mean():
     policy = replace(demo("cube_stack").policy, drop_path=0.4)
     keep_KN = np.hstack([plan_of(step, policy=policy).keep_KB for step in range(200)])
@@ -198,9 +240,15 @@ def test_the_papers_learning_rate_starts_at_its_peak():
     assert learning_rate(chosen, chosen.steps) == pytest.approx(2e-6)
 
 
+def factor_of_next(clip: MadClip, norm: float) -> float:
+    factor = clip.factor(torch.tensor(float(norm)), clip.limit()).item()
+    clip.remember(torch.tensor(float(norm)))
+    return factor
+
+
 def clipped(norms, after=20, deviations=5.0) -> tuple[MadClip, np.ndarray]:
     clip = MadClip(after, deviations, torch.device("cpu"))
-    return clip, np.array([clip.factor(torch.tensor(float(norm))).item() for norm in norms])
+    return clip, np.array([factor_of_next(clip, norm) for norm in norms])
 
 
 def usual(rng, count, level=1.0):
@@ -221,8 +269,14 @@ def test_an_outlier_is_clipped_to_the_limit_of_the_norms_before_it(rng):
     spread = 1.4826 * np.sort(np.abs(norms.astype(np.float32) - median))[49]
     limit = clip.limit().item()
     assert limit == pytest.approx(median + 5 * spread, rel=1e-5)
-    assert clip.factor(torch.tensor(50.0)).item() * 50 == pytest.approx(limit, rel=1e-5)
+    assert factor_of_next(clip, 50.0) * 50 == pytest.approx(limit, rel=1e-5)
     assert clip.state()["norms"][100].item() == 50  # remembered as it was
+
+
+def test_any_norm_is_allowed_until_enough_were_seen(rng):
+    norms = usual(rng, 20)
+    assert clipped(norms[:19])[0].limit().item() == np.inf
+    assert clipped(norms)[0].limit().item() < 2
 
 
 def test_usual_norms_pass(rng):
@@ -240,7 +294,7 @@ def test_after_a_sustained_shift_the_limit_follows_and_clipping_ends(rng):
 def test_a_single_outlier_does_not_move_the_limit(rng):
     clip, _ = clipped(usual(rng, 150))
     before = clip.limit().item()
-    clip.factor(torch.tensor(1e9))
+    clip.remember(torch.tensor(1e9))
     assert clip.limit().item() == pytest.approx(before, rel=0.05)
 
 
@@ -248,7 +302,7 @@ def test_a_single_outlier_does_not_move_the_limit(rng):
 def test_norms_that_are_not_finite_are_not_remembered(rng, bad):
     clip, _ = clipped(usual(rng, 50))
     before = {name: value.clone() for name, value in clip.state().items()}
-    clip.factor(torch.tensor(bad))
+    assert factor_of_next(clip, bad) == pytest.approx(0.0 if bad > 0 else 1.0)
     for name, value in clip.state().items():
         torch.testing.assert_close(value, before[name], equal_nan=True)
 
@@ -260,7 +314,7 @@ def test_clipping_goes_on_from_its_saved_state_as_if_never_stopped(rng):
     first, _ = clipped(norms[:130])
     second = MadClip(20, 5.0, torch.device("cpu"))
     second.load({name: value.clone() for name, value in first.state().items()})
-    rest = [second.factor(torch.tensor(float(norm))).item() for norm in norms[130:]]
+    rest = [factor_of_next(second, norm) for norm in norms[130:]]
     np.testing.assert_array_equal(rest, whole[130:])
 
 

@@ -6,7 +6,7 @@ in front of each has a shift of its own, and bias gradients are a pass over memo
 import torch
 from torch import Tensor, nn
 
-from egorecovery.policy.kernels import add_layer_norm, cross_attention, layer_norm, mlp, self_attention
+from egorecovery.policy.kernels import add_layer_norm, cross_attention, layer_norm, linear, mlp, self_attention
 
 
 class Norm(nn.Module):
@@ -25,12 +25,22 @@ class Norm(nn.Module):
         return add_layer_norm(stream_BND, branch_BND, keep_B, self.weight, self.bias)
 
 
+class Linear(nn.Linear):
+    """Without a bias; on a GPU its weight's gradient may be computed with all others at the end of a backward pass."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs, bias=False)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return linear(input, self.weight)
+
+
 class SelfAttention(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
+        self.qkv = Linear(width, 3 * width)
+        self.out = Linear(width, width)
 
     def forward(self, tokens_BND: Tensor, readers: int | None = None) -> Tensor:
         """Every token reads all of them, or only the first `readers` do."""
@@ -51,8 +61,8 @@ class CrossAttention(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.q = nn.Linear(width, width, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
+        self.q = Linear(width, width)
+        self.out = Linear(width, width)
 
     def forward(self, query_BMD: Tensor, kv_BN2D: Tensor) -> Tensor:
         query_BMD = self.q(query_BMD).expand(len(kv_BN2D), -1, -1)

@@ -7,7 +7,7 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from egorecovery.policy.attention import CrossAttention, LearnedTokens, Mlp, Norm, SelfAttention
+from egorecovery.policy.attention import CrossAttention, LearnedTokens, Linear, Mlp, Norm, SelfAttention
 from egorecovery.policy.config import PolicyConfig
 
 
@@ -29,7 +29,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.queries = LearnedTokens(config.horizon, config.width)
         # Every layer reads the same tokens: one product gives the keys and values of all of them.
-        self.kv = nn.Linear(config.width, config.decoder_layers * 2 * config.width, bias=False)
+        self.kv = Linear(config.width, config.decoder_layers * 2 * config.width)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.final_norm = Norm(config.width)
 

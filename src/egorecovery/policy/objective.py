@@ -7,6 +7,7 @@ L = L_bc^r + L_bc^h + lambda_c L_c + lambda_g L_g + lambda_n L_n
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Literal
 
 import torch
@@ -15,6 +16,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, smooth_l1_loss
 
 from egorecovery.policy.config import LossWeights
 from egorecovery.policy.policy import Prediction
+from egorecovery.policy.side_by_side import side_by_side, tensors_in
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,48 +33,60 @@ class Targets:
 Total = Callable[[Tensor], Tensor]  # sums a count over all processes that share a batch
 
 
+def alone(count: Tensor) -> Tensor:
+    return count
+
+
 def objective(
-    prediction: Prediction, targets: Targets, weights: LossWeights, total: Total = lambda count: count
+    prediction: Prediction, targets: Targets, weights: LossWeights, total: Total | None = None
 ) -> dict[str, Tensor]:
     """All terms, unweighted, and their weighted sum under "loss".
 
-    Expectations are over the whole batch, so a process that holds a part of it divides by the total count.
+    Expectations are over the whole batch, so a process that holds a part of it divides by the total count. One that
+    holds all of it computes its terms side by side; others must all ask for their totals in the same order.
     """
     robots = 0 if prediction.robot_action_RHA is None else len(prediction.robot_action_RHA)
-    terms: dict[str, Tensor] = {}
+    intent_BC, logit_B, count = prediction.intent_BC, prediction.gate_logit_B, total or alone
+    parts: dict[str, Callable[[], Tensor]] = {}
 
     def imitation(action_BHA: Tensor, rows: slice) -> Tensor:
         error_BHA = smooth_l1_loss(
             action_BHA.float(), targets.action_BHA[rows], beta=weights.imitation_beta, reduction="none"
         )
-        return mean_where(error_BHA.mean(dim=-1), targets.action_mask_BH[rows], total)
+        return mean_where(error_BHA.mean(dim=-1), targets.action_mask_BH[rows], count)
 
     if prediction.robot_action_RHA is not None:
-        terms["imitation_robot"] = imitation(prediction.robot_action_RHA, slice(0, robots))
+        parts["imitation_robot"] = partial(imitation, prediction.robot_action_RHA, slice(0, robots))
     if prediction.human_action_MHA is not None:
-        terms["imitation_human"] = imitation(prediction.human_action_MHA, slice(robots, None))
-    of_term = {"imitation_robot": 1.0, "imitation_human": weights.human}
-    loss = sum(
-        (of_term[name] * term for name, term in terms.items()), torch.zeros((), device=targets.action_BHA.device)
-    )
-
-    if prediction.intent_BC is not None and prediction.gate_logit_B is not None:
-        terms["intent"] = intent_loss(prediction.intent_BC, targets, weights.intent_form, total)
-        terms["gate"] = mean_where(
-            binary_cross_entropy_with_logits(prediction.gate_logit_B, targets.in_recovery_B, reduction="none"),
-            torch.ones_like(targets.in_recovery_B),
-            total,
-        )
-        loss = loss + weights.intent * terms["intent"] + weights.gate * terms["gate"]
+        parts["imitation_human"] = partial(imitation, prediction.human_action_MHA, slice(robots, None))
+    if intent_BC is not None and logit_B is not None:
+        parts["intent"] = partial(intent_loss, intent_BC, targets, weights.intent_form, count)
+        parts["gate"] = partial(gate_loss, logit_B, targets, count)
         if prediction.film_scale_RD is not None:
-            terms["nominal"] = nominal_loss(prediction, targets, weights.nominal_form, total)
-            loss = loss + weights.nominal * terms["nominal"]
-    return {"loss": loss, **terms}
+            parts["nominal"] = partial(nominal_loss, prediction, targets, weights.nominal_form, count)
+
+    of_term = {
+        "imitation_robot": 1.0,
+        "imitation_human": weights.human,
+        "intent": weights.intent,
+        "gate": weights.gate,
+        "nominal": weights.nominal,
+    }
+
+    def term_and_share(name: str) -> tuple[Tensor, Tensor]:
+        term = parts[name]()
+        return term, term if of_term[name] == 1 else of_term[name] * term
+
+    branches = [partial(term_and_share, name) for name in parts]
+    if total is None:
+        found = side_by_side(branches, *tensors_in(prediction), *tensors_in(targets))
+    else:
+        found = [branch() for branch in branches]
+    terms = {name: term for name, (term, _) in zip(parts, found, strict=True)}
+    return {"loss": reduce(torch.add, (share for _, share in found)), **terms}
 
 
-def intent_loss(
-    intent_BC: Tensor, targets: Targets, form: Literal["l1", "smooth_l1"], total: Total = lambda count: count
-) -> Tensor:
+def intent_loss(intent_BC: Tensor, targets: Targets, form: Literal["l1", "smooth_l1"], total: Total = alone) -> Tensor:
     """L_c = E_{m=1} |c - y|_1."""
     if form == "l1":
         error_B = (intent_BC.float() - targets.intent_BC).abs().sum(dim=-1)
@@ -81,8 +95,13 @@ def intent_loss(
     return mean_where(error_B, targets.intent_mask_B, total)
 
 
+def gate_loss(logit_B: Tensor, targets: Targets, total: Total = alone) -> Tensor:
+    """L_g: cross-entropy of the gate with being in a recovery."""
+    return mean(binary_cross_entropy_with_logits(logit_B, targets.in_recovery_B, reduction="none"), total)
+
+
 def nominal_loss(
-    prediction: Prediction, targets: Targets, form: Literal["film", "intent"], total: Total = lambda count: count
+    prediction: Prediction, targets: Targets, form: Literal["film", "intent"], total: Total = alone
 ) -> Tensor:
     """L_n = E_{s=0} [p (|Gamma(c)|^2 + |B(c)|^2)], over robot frames: only their decoder is modulated."""
     scale_RD, shift_RD, logit_B, intent_BC = (
@@ -99,7 +118,7 @@ def nominal_loss(
     gate_R = logit_B[:robots].sigmoid()
     if form == "intent":
         size_R = (gate_R.detach() * intent_BC[:robots].float().norm(dim=-1)).square()
-        return mean_where(size_R, torch.ones_like(size_R), total)
+        return mean(size_R, total)
     strength_R = scale_RD.float().square().sum(dim=-1) + shift_RD.float().square().sum(dim=-1)
     return mean_where(gate_R * strength_R, 1 - targets.in_recovery_B[:robots], total)
 
@@ -107,3 +126,8 @@ def nominal_loss(
 def mean_where(values: Tensor, mask: Tensor, total: Total) -> Tensor:
     """The mean over mask 1; zero, not NaN, where the mask is empty."""
     return (values * mask).sum() / total(mask.sum()).clamp(min=1)
+
+
+def mean(values: Tensor, total: Total) -> Tensor:
+    """The mean over all; zero, not NaN, where there are none."""
+    return values.sum() / total(values.new_full((), values.numel())).clamp(min=1)

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from egorecovery.policy.action_head import ActionHead
-from egorecovery.policy.attention import CrossAttention, LearnedTokens
+from egorecovery.policy.attention import CrossAttention, LearnedTokens, Linear
 from egorecovery.policy.config import PolicyConfig
+from egorecovery.policy.kernels import pay_when_reached
 from egorecovery.policy.modulation import GatedModulation
 from egorecovery.policy.side_by_side import side_by_side
 from egorecovery.policy.stems import StateStem, ViewStem
@@ -39,7 +40,7 @@ class Pooling(nn.Module):
     def __init__(self, config: PolicyConfig) -> None:
         super().__init__()
         self.query = LearnedTokens(1, config.width)
-        self.kv = nn.Linear(config.width, 2 * config.width, bias=False)
+        self.kv = Linear(config.width, 2 * config.width)
         self.attention = CrossAttention(config.width, config.heads)
 
     def forward(self, tokens_BND: Tensor) -> Tensor:
@@ -86,17 +87,20 @@ class Policy(nn.Module):
     def tokens(self, images_VB3SS: Tensor, state_BA: Tensor, robots: int, keep_KB: Tensor | None = None) -> Tensor:
         """The trunk's action tokens: everything shared runs once, on both embodiments together."""
         looks = zip(self.views, self.stems, images_VB3SS, strict=True)
-        seen = side_by_side(
-            [lambda view=view, stem=stem, pixels=pixels_B3SS: stem(view(pixels)) for view, stem, pixels_B3SS in looks],
-            images_VB3SS,
-        )
+        parts: list[Callable[[], Tensor]] = [
+            lambda view=view, stem=stem, pixels=pixels_B3SS: stem(view(pixels)) for view, stem, pixels_B3SS in looks
+        ]
+        observed = side_by_side([*parts, lambda: self._felt(state_BA, robots)], images_VB3SS)
+        stream_BND = torch.cat([self.action_tokens(len(state_BA)), torch.cat(observed, dim=1) + self.place_ND], dim=1)
+        pay_when_reached(stream_BND)  # what follows in a backward pass is the views', each on a part of the GPU
+        return self.trunk(stream_BND, keep_KB, wanted=self.config.action_tokens)
+
+    def _felt(self, state_BA: Tensor, robots: int) -> Tensor:
         felt = [self.robot_state(state_BA[:robots])] if robots else []
         if robots < len(state_BA):
             assert self.human_state is not None, "human rows in a policy built without human data"
             felt.append(self.human_state(state_BA[robots:]))
-        observed_BND = torch.cat([*seen, torch.cat(felt)], dim=1) + self.place_ND
-        stream_BND = torch.cat([self.action_tokens(len(state_BA)), observed_BND], dim=1)
-        return self.trunk(stream_BND, keep_KB, wanted=self.config.action_tokens)
+        return torch.cat(felt)
 
     def correction(self, tokens_BND: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """The pooled feature, and what the two heads read from it."""

@@ -5,7 +5,7 @@
 import torch
 from torch import Tensor, nn
 
-from egorecovery.policy.attention import CrossAttention, LearnedTokens, Norm
+from egorecovery.policy.attention import CrossAttention, LearnedTokens, Linear, Norm
 from egorecovery.policy.config import PolicyConfig
 
 
@@ -16,7 +16,7 @@ class Stem(nn.Module):
         super().__init__()
         self.place_PD = nn.Parameter(place_PD)
         self.queries = LearnedTokens(config.stem_tokens, config.width)
-        self.kv = nn.Linear(config.width, 2 * config.width, bias=False)
+        self.kv = Linear(config.width, 2 * config.width)
         self.attention = CrossAttention(config.width, config.heads)
 
     def forward(self, cells_BPD: Tensor) -> Tensor:

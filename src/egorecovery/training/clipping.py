@@ -22,22 +22,23 @@ class MadClip:
         self.norms_W = torch.full((REMEMBERED,), float("nan"), device=device)
         self.seen = torch.zeros((), dtype=torch.int64, device=device)
         self._places_W = torch.arange(REMEMBERED, device=device)
+        self._one = torch.ones((), device=device)
 
-    def factor(self, norm: Tensor) -> Tensor:
-        """What gradients of this norm are to be multiplied by; remembers the norm."""
-        limit = self.limit()
-        factor = torch.where((self.seen >= self.after) & (norm > limit), limit / norm, torch.ones_like(norm))
+    def limit(self) -> Tensor:
+        """The largest norm allowed now: any, before enough were seen. Depends on earlier steps alone."""
+        median = self.norms_W.nanmedian()
+        deviation = NORMAL * (self.norms_W - median).abs().nanmedian()
+        return (median + self.deviations * deviation).masked_fill(self.seen < self.after, torch.inf)
+
+    def factor(self, norm: Tensor, limit: Tensor) -> Tensor:
+        """What gradients of this norm are to be multiplied by."""
+        return torch.where(norm > limit, limit / norm, self._one)
+
+    def remember(self, norm: Tensor) -> None:
         finite = torch.isfinite(norm)
         here_W = (self._places_W == self.seen % REMEMBERED) & finite
         self.norms_W.copy_(torch.where(here_W, norm, self.norms_W))
         self.seen.add_(finite)
-        return factor
-
-    def limit(self) -> Tensor:
-        """The largest norm allowed now; NaN before any was seen."""
-        median = self.norms_W.nanmedian()
-        deviation = NORMAL * (self.norms_W - median).abs().nanmedian()
-        return median + self.deviations * deviation
 
     def state(self) -> dict[str, Tensor]:
         return {"norms": self.norms_W, "seen": self.seen}

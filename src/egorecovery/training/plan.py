@@ -4,19 +4,23 @@ Samples, augmentation and drop path are drawn here, on the host, and only then s
 same on CPU and GPU, in one process or several, with data on the device or streamed, resumed or not.
 """
 
-# B batch (robots first), V views, A state dimensions, K residual branches
+# B batch (robots first), V views, A state dimensions, K residual branches, N bytes
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float32, Int32, Int64
+import torch
+from jaxtyping import Float32, Int32, Int64, UInt8
 from numpy import ndarray
+from torch import Tensor
 
 from egorecovery.randomness import generator_for
 from egorecovery.training.recipe import Augmentation, Optimisation, Recipe
 
 TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]])
 FROM_YIQ = np.linalg.inv(TO_YIQ)
+ALIGNMENT = 16  # bytes: as many as a thread of a kernel reads at once
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,6 +47,38 @@ class StepPlan:
             noise_BA=self.noise_BA[rows],
             state_keep_B=self.state_keep_B[rows],
         )
+
+
+class InputRow:
+    """What a step is given, end to end in one row of bytes on the device: one small copy costs as much as all.
+
+    `views` are the parts of the row in their own shapes and types. They stay where they are, as a graph needs.
+    """
+
+    def __init__(self, like: Mapping[str, Tensor], device: torch.device) -> None:
+        self._like = {name: (value.shape, value.dtype) for name, value in like.items()}
+        self._starts, self._size = {}, 0
+        for name, value in like.items():
+            self._starts[name] = self._size
+            self._size += -(-value.nbytes // ALIGNMENT) * ALIGNMENT
+        self._row_N = torch.zeros(self._size, dtype=torch.uint8, device=device)
+        self.views = self._views(self._row_N)
+
+    def send(self, values: Mapping[str, Tensor]) -> None:
+        """Queues the copy. Values are of the shapes and types that the row was made for."""
+        assert {name: (value.shape, value.dtype) for name, value in values.items()} == self._like
+        # From pinned memory the copy is queued; from any other the host would wait for the whole last step. Pinned anew
+        # every time: torch does not give the memory away again before the copy is done.
+        row_N = torch.empty(self._size, dtype=torch.uint8, pin_memory=self._row_N.is_cuda)
+        for name, view in self._views(row_N).items():
+            view.copy_(values[name])
+        self._row_N.copy_(row_N, non_blocking=True)
+
+    def _views(self, row_N: UInt8[Tensor, " N"]) -> dict[str, Tensor]:
+        return {
+            name: row_N[self._starts[name] :][: shape.numel() * dtype.itemsize].view(dtype).view(shape)
+            for name, (shape, dtype) in self._like.items()
+        }
 
 
 def _share(first: int, end: int, rank: int, ranks: int) -> Int64[ndarray, " N"]:

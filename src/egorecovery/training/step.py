@@ -1,26 +1,29 @@
 """One training step, from a plan to updated weights, without a single wait for the device.
 
 On a GPU the whole step (gathering, augmentation, forward, backward, clipping, update) is captured as one CUDA graph:
-at these sizes most of an eager step is launching kernels.
+at these sizes most of an eager step is launching kernels. Chains of small ones that the next large one does not need
+are set aside, on streams of their own.
 """
 
-# B batch (robots first), H horizon, A action dimensions, F frames of the table, V views, S picture side
+# B batch (robots first), H horizon, A action dimensions, F frames of the table, V views, S picture side, N sums
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from egorecovery.policy.kernels import gather_augmented
+from egorecovery.policy.kernels import gather_augmented, gradients_owed
 from egorecovery.policy.objective import Targets, objective
 from egorecovery.policy.pixels import PIXEL_DEVIATION, PIXEL_MEAN
 from egorecovery.policy.policy import Prediction
+from egorecovery.policy.side_by_side import aside
 from egorecovery.training.clipping import MadClip
 from egorecovery.training.frame_table import FrameTable
 from egorecovery.training.pictures import Pictures, ResidentPictures
-from egorecovery.training.plan import StepPlan
+from egorecovery.training.plan import InputRow, StepPlan
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.runtime import Runtime
 from egorecovery.training.weights import AdamW, Weights, norm_of_row
@@ -46,15 +49,14 @@ class TrainingStep:
         if runtime.ranks > 1:
             on = [device.index] if device.type == "cuda" else None
             self._network = DistributedDataParallel(weights.working, device_ids=on, gradient_as_bucket_view=True)
-        self._rate = torch.zeros((), device=device)
         self.optimiser = AdamW(weights, recipe.optimisation.weight_decay)
         self.clip = MadClip(recipe.optimisation.clip_after, recipe.optimisation.clip_deviations, device)
         # Once a loss or a gradient is not finite every later update is skipped, until the host looks and stops.
         self._stopped = torch.zeros((), device=device)
         self._bad_step = torch.full((), -1, dtype=torch.int64, device=device)
-        self._step = torch.zeros((), dtype=torch.int64, device=device)
-        self._sums: dict[str, Tensor] = {}
+        self._lay_out_sums([], torch.zeros(0, device=device))
         self._summed = 0
+        self._input_row: InputRow | None = None
         self._inputs: dict[str, Tensor] = {}
         self._replay: Callable[[], None] | None = None
 
@@ -82,10 +84,9 @@ class TrainingStep:
         """Means of all terms since the last call. Waits for the device."""
         if not self._summed:
             return {}
-        sums = self._total(torch.stack(list(self._sums.values()))).tolist()
+        sums = self._total(self._sums_N).tolist()
         means = {name: value / self._summed / self._runtime.ranks for name, value in zip(self._sums, sums, strict=True)}
-        for total in self._sums.values():
-            total.zero_()
+        self._sums_N.zero_()
         self._summed = 0
         return means
 
@@ -97,16 +98,16 @@ class TrainingStep:
     def state(self) -> dict[str, Tensor]:
         """All of it that a resumed run needs, beside the weights."""
         flat = {f"clip.{name}": value for name, value in self.clip.state().items()}
-        flat |= {f"sums.{name}": value for name, value in self._sums.items()}
+        flat |= {f"sums.{name}": value.clone() for name, value in self._sums.items()}  # views cannot be saved
         flat["summed"] = torch.tensor(self._summed)
         return flat | {f"optimiser.{name}": value for name, value in self.optimiser.state().items()}
 
     def load(self, flat: dict[str, Tensor]) -> None:
         device = self._runtime.device
         self.clip.load({name: flat[f"clip.{name}"] for name in self.clip.state()})
-        self._sums = {
-            name.removeprefix("sums."): value.to(device) for name, value in flat.items() if name.startswith("sums.")
-        }
+        sums = {name.removeprefix("sums."): value for name, value in flat.items() if name.startswith("sums.")}
+        if sums:
+            self._lay_out_sums(list(sums), torch.stack(list(sums.values())).to(device))
         self._summed = int(flat["summed"])
         self.optimiser.load({name: flat[f"optimiser.{name}"] for name in self.optimiser.state()})
 
@@ -118,45 +119,55 @@ class TrainingStep:
             "rows_B": rows_B,
             "colour_B34": torch.from_numpy(plan.colour_B34),
             "crop_BV5": torch.from_numpy(plan.crop_BV5),
-            "keep_KB": torch.from_numpy(plan.keep_KB),
+            "keep_KB": torch.from_numpy(plan.keep_KB).to(self._runtime.precision),
             "noise_BA": torch.from_numpy(plan.noise_BA),
             "state_keep_B": torch.from_numpy(plan.state_keep_B),
+            "learning_rate": torch.tensor(plan.learning_rate, dtype=torch.float32),
+            "step": torch.tensor(plan.step),
         }
-        if not self._inputs:
-            self._inputs = {name: value.to(self._runtime.device, copy=True) for name, value in values.items()}
+        if self._input_row is None:
+            self._input_row = InputRow(values, self._runtime.device)
             resident = isinstance(self._pictures, ResidentPictures)
-            self._inputs["pictures"] = pictures if resident else pictures.clone()
-        else:
-            for name, value in values.items():
-                # From pinned memory the copy is queued; from any other the host would wait for the whole last step.
-                pinned = value.pin_memory() if self._runtime.device.type == "cuda" else value
-                self._inputs[name].copy_(pinned, non_blocking=True)
-            if self._inputs["pictures"] is not pictures:
-                self._inputs["pictures"].copy_(pictures, non_blocking=True)
-        self._rate.fill_(plan.learning_rate)
-        self._step.fill_(plan.step)
+            self._inputs = {**self._input_row.views, "pictures": pictures if resident else pictures.clone()}
+        elif self._inputs["pictures"] is not pictures:
+            self._inputs["pictures"].copy_(pictures, non_blocking=True)
+        self._input_row.send(values)
 
     def _backward(self) -> dict[str, Tensor]:
         """All terms of the objective; gradients are left on the working weights."""
         self._weights.drop_gradients()
-        keep_KB = self._inputs["keep_KB"].to(self._runtime.precision)
-        prediction: Prediction = self._network(self._images(), self._state(), self._robots, keep_KB)
-        targets = self._targets()
-        terms = objective(prediction, targets, self._recipe.losses, self._total)
+        device, alone = self._runtime.device, self._runtime.ranks == 1
+        state, wanted = aside("state", device, self._state), aside("targets", device, self._targets)
+        prediction: Prediction = self._network(self._images(), state(), self._robots, self._inputs["keep_KB"])
+        targets = wanted()
+        terms = objective(prediction, targets, self._recipe.losses, None if alone else self._total)
+        report = aside("gate report", device, gate_report, prediction, targets)
         # The terms are shares of one mean over the whole batch. Processes average gradients and logged values, so each
         # puts forward its share as if it were the whole.
-        terms = {name: value * self._runtime.ranks for name, value in terms.items()}
-        terms["loss"].backward()
-        return {**terms, **gate_report(prediction, targets)}
+        if not alone:
+            terms = {name: value * self._runtime.ranks for name, value in terms.items()}
+        # Processes that share a batch average their gradients as they come.
+        with gradients_owed(self._weights.account) if alone else nullcontext():
+            terms["loss"].backward()
+        return {**terms, **report()}
 
     def _compute(self) -> None:
+        device = self._runtime.device
+        limit = aside("clip limit", device, self.clip.limit)
         terms = self._backward()
         norm = norm_of_row(self._weights.collect_gradients())
-        bad = ~(torch.isfinite(norm) & torch.isfinite(self._total(terms["loss"].detach())))
-        self._bad_step.copy_(torch.where(bad & (self._stopped == 0), self._step, self._bad_step))
-        self._stopped.copy_(torch.maximum(self._stopped, bad.float()))
-        factor = self.clip.factor(norm)
-        self.optimiser.update(self._rate, factor, self._stopped)
+        # Neither a norm nor a loss is negative, and NaN is below nothing.
+        bad = ~(torch.maximum(norm, self._total(terms["loss"].detach())) < torch.inf)
+        self._stopped.masked_fill_(bad, 1)
+        factor = self.clip.factor(norm, limit())
+        noted = aside("notes", device, self._note, terms, norm, factor, bad)
+        self.optimiser.update(self._inputs["learning_rate"], factor, self._stopped)
+        noted()
+
+    def _note(self, terms: dict[str, Tensor], norm: Tensor, factor: Tensor, bad: Tensor) -> None:
+        """All that a step leaves behind beside its update."""
+        self._bad_step.copy_(torch.where(bad & (self._bad_step < 0), self._inputs["step"], self._bad_step))
+        self.clip.remember(norm)
         self._add({**terms, "gradient_norm": norm, "clipped": (factor < 1).float()})
 
     def _images(self) -> Tensor:
@@ -197,10 +208,15 @@ class TrainingStep:
         return count
 
     def _add(self, terms: dict[str, Tensor]) -> None:
-        for name, value in terms.items():
-            if name not in self._sums:
-                self._sums[name] = torch.zeros((), device=self._runtime.device)
-            self._sums[name].add_(value.detach())
+        if self._sums.keys() != terms.keys():  # the first step, or the first after a checkpoint with other terms
+            self._lay_out_sums(list(terms), torch.zeros(len(terms), device=self._runtime.device))
+            self._summed = 0
+        self._sums_N.add_(torch.stack([terms[name].detach() for name in self._sums]))
+
+    def _lay_out_sums(self, names: list[str], sums_N: Tensor) -> None:
+        """All sums in one row, so that a step adds to all of them at once; those by name are views of it."""
+        self._sums_N = sums_N
+        self._sums: dict[str, Tensor] = dict(zip(names, sums_N.unbind(), strict=True))
 
     def _captured(self) -> Callable[[], None]:
         """The step as a CUDA graph. Warm-up runs change nothing: updates are switched off, the rest is put back."""

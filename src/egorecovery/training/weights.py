@@ -12,6 +12,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from egorecovery.policy.kernels import Account
 from egorecovery.policy.kernels.adamw import adamw_
 from egorecovery.policy.kernels.dispatch import ceil_div
 from egorecovery.policy.policy import Policy
@@ -34,6 +35,8 @@ class Weights:
         self.master_W = _into_one_row(self.trained)
         self.working_W = None if self.shared else _into_one_row(self._working)
         self.gradient_W, self._gradients = _row_like(self._working)
+        places = {id(weight): place for weight, place in zip(self._working, self._gradients, strict=True)}
+        self.account = Account(places)  # kernels may put gradients where they are wanted, all at once
         self.average_decay = average_decay
         self.average_W, self.average = None, None
         if average_decay is not None:
@@ -46,10 +49,13 @@ class Weights:
 
     def collect_gradients(self) -> Tensor:
         """The step's gradients in one row."""
-        found = [weight.grad for weight in self._working]
-        assert all(gradient is not None for gradient in found), "a trained weight took no part in the step"
-        gradients = [gradient for gradient in found if gradient is not None]
-        torch._foreach_copy_(self._gradients, gradients)  # type: ignore[reportPrivateImportUsage]  # no public name
+        places, gradients = [], []
+        for weight, place in zip(self._working, self._gradients, strict=True):
+            assert weight.grad is not None, "a trained weight took no part in the step"
+            if weight.grad is not place:
+                places.append(place)
+                gradients.append(weight.grad)
+        torch._foreach_copy_(places, gradients)  # type: ignore[reportPrivateImportUsage]  # no public name
         return self.gradient_W
 
     def drop_gradients(self) -> None:

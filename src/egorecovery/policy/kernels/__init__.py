@@ -6,19 +6,28 @@ from egorecovery.policy.kernels.dispatch import fused, plain_kernels
 from egorecovery.policy.kernels.group_norm import group_norm_act
 from egorecovery.policy.kernels.group_norm_max_pool import group_norm_relu_max_pool
 from egorecovery.policy.kernels.layer_norm import add_layer_norm, layer_norm
+from egorecovery.policy.kernels.linear import linear
 from egorecovery.policy.kernels.mlp import mlp
+from egorecovery.policy.kernels.owed import Account, gradients_owed, pay_when_reached
+from egorecovery.policy.kernels.stem import stem_convolution, stem_convolution_and_sums
 
 __all__ = [
     "CELL_STEM_PADDING",
+    "Account",
     "add_layer_norm",
     "cross_attention",
     "fused",
     "gather_augmented",
+    "gradients_owed",
     "group_norm_act",
     "group_norm_relu_max_pool",
     "layer_norm",
+    "linear",
     "mlp",
+    "pay_when_reached",
     "plain_kernels",
     "self_attention",
+    "stem_convolution",
+    "stem_convolution_and_sums",
     "stem_weight_space_to_depth",
 ]

@@ -19,7 +19,7 @@ from egorecovery.policy.kernels.dispatch import ceil_div, jit, runs_fused, tl
 
 CELL_CHANNELS = 16  # 2 x 2 x 3 colours and 4 zeros: 32 bytes a cell
 CELL_STEM_PADDING = 1  # `padding` of the 4x4 convolution; the other leading row and column are in the cells already
-BLOCK = 2048  # output numbers of one program
+BLOCK = 512  # cells or pixels of one program: four per thread, which share what is computed once per sample
 WARPS = 4
 
 
@@ -116,8 +116,7 @@ def _gather(
     height, width = frames_FVHW3.shape[2:4]
     shape = (height // 2 + 1, width // 2 + 1, CELL_CHANNELS) if space_to_depth else (height, width, 3)
     images = torch.empty((len(views), len(index_B), *shape), dtype=dtype, device=frames_FVHW3.device)
-    numbers = shape[0] * shape[1] * shape[2]
-    _gather_kernel[(ceil_div(numbers, BLOCK), len(index_B), len(views))](
+    _gather_kernel[(ceil_div(shape[0] * shape[1], BLOCK), len(index_B), len(views))](
         frames_FVHW3.contiguous(), index_B.contiguous(), colour_B34.contiguous(), crop_BV5.contiguous(), mean_3, std_3,
         images, views[0], V=frames_FVHW3.shape[1], H=height, W=width, CELLS=space_to_depth, BLOCK=BLOCK,
         num_warps=WARPS,
@@ -127,49 +126,92 @@ def _gather(
 
 @jit
 @no_type_check
-def _of_colour(ptr, channel, STRIDE: tl.constexpr):
-    """The number at its colour's place, for every output; three scalars and two selects, no gather."""
-    red, green, blue = tl.load(ptr), tl.load(ptr + STRIDE), tl.load(ptr + 2 * STRIDE)
-    return tl.where(channel == 0, red, tl.where(channel == 1, green, blue))
-
-
-@jit
-@no_type_check
 def _gather_kernel(
     frames_ptr, index_ptr, colour_ptr, crop_ptr, mean_ptr, std_ptr, images_ptr, first_view,
     V: tl.constexpr, H: tl.constexpr, W: tl.constexpr, CELLS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    # One lane per output number, in memory order, so that stores are whole; its pixel's three bytes come from L1.
+    # One lane per cell or pixel: it finds its place once, and reads every byte that it shows once.
     sample = tl.program_id(1)
     view = tl.program_id(2)
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    if CELLS:
-        NUMBERS: tl.constexpr = (H // 2 + 1) * (W // 2 + 1) * 16
-        cell, place = at // 16, at % 16
-        cell_y, cell_x = cell // (W // 2 + 1) - 1, cell % (W // 2 + 1) - 1
-        y, x = 2 * cell_y + place // 6, 2 * cell_x + place // 3 % 2
-        channel = place % 3
-        shown = (cell_y >= 0) & (cell_x >= 0) & (place < 12) & (at < NUMBERS)
-    else:
-        NUMBERS: tl.constexpr = H * W * 3
-        pixel, channel = at // 3, at % 3
-        y, x = pixel // W, pixel % W
-        shown = at < NUMBERS
     crop = crop_ptr + (sample * V + first_view + view) * 5
+    down, right = tl.load(crop), tl.load(crop + 1)
     top, left, side = tl.load(crop + 2), tl.load(crop + 3), tl.load(crop + 4)
-    hidden = (y >= top) & (y < top + side) & (x >= left) & (x < left + side)
-    y = tl.minimum(tl.maximum(y + tl.load(crop), 0), H - 1)
-    x = tl.minimum(tl.maximum(x + tl.load(crop + 1), 0), W - 1)
     frame = tl.load(index_ptr + sample) * V + first_view + view  # int64: the frames exceed 2^31 bytes
-    byte = frames_ptr + frame * (H * W * 3) + (y * W + x) * 3
-    red = tl.load(byte, mask=shown, other=0).to(tl.float32)
-    green = tl.load(byte + 1, mask=shown, other=0).to(tl.float32)
-    blue = tl.load(byte + 2, mask=shown, other=0).to(tl.float32)
-    row = colour_ptr + 12 * sample
-    mixed = red * _of_colour(row, channel, 4) + green * _of_colour(row + 1, channel, 4)
-    mixed = (mixed + blue * _of_colour(row + 2, channel, 4)) / 255.0 + _of_colour(row + 3, channel, 4)
-    mixed = tl.minimum(tl.maximum(mixed, 0.0), 1.0)
-    out = (mixed - _of_colour(mean_ptr, channel, 1)) / _of_colour(std_ptr, channel, 1)
-    out = tl.where(shown & (hidden == 0), out, 0.0)
+    frame_ptr = frames_ptr + frame * (H * W * 3)
+    matrix = colour_ptr + 12 * sample
+    rows = (
+        _row(matrix, mean_ptr, std_ptr),
+        _row(matrix + 4, mean_ptr + 1, std_ptr + 1),
+        _row(matrix + 8, mean_ptr + 2, std_ptr + 2),
+    )
     image = (view * tl.num_programs(1) + sample).to(tl.int64)
-    tl.store(images_ptr + image * NUMBERS + at, out.to(images_ptr.dtype.element_ty), mask=at < NUMBERS)
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if CELLS:
+        PLACES: tl.constexpr = (H // 2 + 1) * (W // 2 + 1)
+        y, x = place // (W // 2 + 1) * 2 - 2, place % (W // 2 + 1) * 2 - 2
+        drawn = (y >= 0) & (x >= 0)  # the first row and column of cells are zeros
+        upper, upper_hidden = _source(y, down, top, side, H)
+        lower, lower_hidden = _source(y + 1, down, top, side, H)
+        before, before_hidden = _source(x, right, left, side, W)
+        after, after_hidden = _source(x + 1, right, left, side, W)
+        n0, n1, n2 = _pixel(frame_ptr, upper * W + before, drawn & (upper_hidden & before_hidden == 0), rows)
+        n3, n4, n5 = _pixel(frame_ptr, upper * W + after, drawn & (upper_hidden & after_hidden == 0), rows)
+        n6, n7, n8 = _pixel(frame_ptr, lower * W + before, drawn & (lower_hidden & before_hidden == 0), rows)
+        n9, n10, n11 = _pixel(frame_ptr, lower * W + after, drawn & (lower_hidden & after_hidden == 0), rows)
+        # A lane's numbers become neighbours in memory: the pair joined last lies closest.
+        none = tl.zeros_like(n0)
+        even = tl.join(tl.join(tl.join(n0, n8), tl.join(n4, none)), tl.join(tl.join(n2, n10), tl.join(n6, none)))
+        odd = tl.join(tl.join(tl.join(n1, n9), tl.join(n5, none)), tl.join(tl.join(n3, n11), tl.join(n7, none)))
+        cells = tl.reshape(tl.join(even, odd), (BLOCK, 16)).to(images_ptr.dtype.element_ty)
+        at = image * (PLACES * 16) + place[:, None] * 16 + tl.arange(0, 16)[None, :]
+        tl.store(images_ptr + at, cells, mask=place[:, None] < PLACES)
+    else:
+        row, row_hidden = _source(place // W, down, top, side, H)
+        column, column_hidden = _source(place % W, right, left, side, W)
+        red, green, blue = _pixel(frame_ptr, row * W + column, row_hidden & column_hidden == 0, rows)
+        out = images_ptr + image * (H * W * 3) + place * 3
+        tl.store(out, red.to(images_ptr.dtype.element_ty), mask=place < H * W)
+        tl.store(out + 1, green.to(images_ptr.dtype.element_ty), mask=place < H * W)
+        tl.store(out + 2, blue.to(images_ptr.dtype.element_ty), mask=place < H * W)
+
+
+@jit
+@no_type_check
+def _row(row_ptr, mean_ptr, std_ptr):
+    """Of one output colour: its shares of the three bytes, its offset, and its bounds, all of them normalised.
+
+    Normalising keeps the order of numbers, so the clamp may come after it, and then it is a part of the matrix.
+    """
+    scale = 1.0 / tl.load(std_ptr)
+    least = -tl.load(mean_ptr) * scale
+    share = scale * (1.0 / 255.0)
+    red, green, blue = tl.load(row_ptr) * share, tl.load(row_ptr + 1) * share, tl.load(row_ptr + 2) * share
+    return red, green, blue, tl.load(row_ptr + 3) * scale + least, least, scale + least
+
+
+@jit
+@no_type_check
+def _source(at, shift, hidden_from, hidden_size, SIZE: tl.constexpr):
+    """Along one axis: the input pixel that is shown, always inside the frame, and whether the square covers it."""
+    hidden = (at >= hidden_from) & (at < hidden_from + hidden_size)
+    return tl.minimum(tl.maximum(at + shift, 0), SIZE - 1), hidden
+
+
+@jit
+@no_type_check
+def _pixel(frame_ptr, pixel, seen, rows):
+    """Its three output numbers."""
+    byte = frame_ptr + pixel * 3
+    red, green, blue = tl.load(byte).to(tl.float32), tl.load(byte + 1).to(tl.float32), tl.load(byte + 2).to(tl.float32)
+    return (
+        _normalised(red, green, blue, seen, rows[0]),
+        _normalised(red, green, blue, seen, rows[1]),
+        _normalised(red, green, blue, seen, rows[2]),
+    )
+
+
+@jit
+@no_type_check
+def _normalised(red, green, blue, seen, row):
+    mixed = red * row[0] + (green * row[1] + (blue * row[2] + row[3]))
+    return tl.where(seen, tl.minimum(tl.maximum(mixed, row[4]), row[5]), 0.0)

@@ -26,7 +26,7 @@ from egorecovery.policy.kernels.group_norm_parts import (
     stats_kernel,
     total_of_group,
 )
-from egorecovery.policy.kernels.layer_norm import totals
+from egorecovery.policy.kernels.owed import norm_gradients
 
 NUMBERS_ON_CHIP = 16384  # of one program, forward: 64 per thread of 8 warps, two programs per multiprocessor
 BACKWARD_NUMBERS_ON_CHIP = 16384  # two tensors instead of one, still without spilling
@@ -45,8 +45,27 @@ def group_norm_act(
 ) -> Float[Tensor, "N C H W"]:
     """relu(GN(image) + residual), channels last."""
     if runs_fused(image_NCHW, weight_C, bias_C, residual_NCHW) and group_norm_fits(image_NCHW, groups):
-        return _GroupNormAct.apply(image_NCHW, groups, weight_C, bias_C, residual_NCHW, relu)
+        return _GroupNormAct.apply(image_NCHW, groups, weight_C, bias_C, residual_NCHW, relu, False)
     return plain_group_norm_act(image_NCHW, groups, weight_C, bias_C, residual_NCHW, relu)
+
+
+def group_norm_act_twice(
+    image_NCHW: Float[Tensor, "N C H W"],
+    groups: int,
+    weight_C: Float[Tensor, " C"],
+    bias_C: Float[Tensor, " C"],
+    residual_NCHW: Float[Tensor, "N C H W"] | None = None,
+    relu: bool = True,
+) -> tuple[Float[Tensor, "N C H W"], Float[Tensor, "N C H W"]]:
+    """The same output for two readers, in the same memory: do not write to it.
+
+    In a residual network those are the next convolution and its shortcut. Their gradients arrive apart and are summed
+    while the backward pass reads them; autograd's own sum would be one more pass over three maps.
+    """
+    if runs_fused(image_NCHW, weight_C, bias_C, residual_NCHW) and group_norm_fits(image_NCHW, groups):
+        return _GroupNormAct.apply(image_NCHW, groups, weight_C, bias_C, residual_NCHW, relu, True)
+    out_NCHW = plain_group_norm_act(image_NCHW, groups, weight_C, bias_C, residual_NCHW, relu)
+    return out_NCHW, out_NCHW
 
 
 def plain_group_norm_act(
@@ -108,7 +127,8 @@ class _GroupNormAct(torch.autograd.Function):
         bias_C: Tensor,
         residual_NCHW: Tensor | None,
         relu: bool,
-    ) -> Tensor:
+        twice: bool,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         image_NCHW = channels_last(image_NCHW)
         residual_NCHW = None if residual_NCHW is None else channels_last(residual_NCHW)
         images, channels = image_NCHW.shape[:2]
@@ -134,42 +154,52 @@ class _GroupNormAct(torch.autograd.Function):
         ctx.save_for_backward(image_NCHW, weight_C, bias_C, moments_N2C, kept_NCHW)
         ctx.groups, ctx.relu = groups, relu
         ctx.residual_dtype = None if residual_NCHW is None else residual_NCHW.dtype
-        return out_NCHW
+        ctx.set_materialize_grads(False)  # a reader without a gradient must not cost a map of zeros
+        # A tensor of its own on the same memory: autograd gives one tensor returned twice a single gradient.
+        return (out_NCHW, out_NCHW.detach()) if twice else out_NCHW
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_out_NCHW: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[reportIncompatibleMethodOverride]  # torch types it *Any
+    def backward(ctx: Any, *d_outs: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[reportIncompatibleMethodOverride]  # torch types it *Any
         image_NCHW, weight_C, bias_C, moments_N2C, out_NCHW = ctx.saved_tensors
-        d_out_NCHW = channels_last(d_out_NCHW)
+        arrived = [channels_last(d_NCHW) for d_NCHW in d_outs if d_NCHW is not None]
+        if not arrived:
+            return (None,) * 7
+        d_out_NCHW, d_again_NCHW = arrived if len(arrived) == 2 else (arrived[0], None)
+        if d_again_NCHW is not None and ctx.residual_dtype is not None and not ctx.relu:
+            # Here the residual wants the sum as it is, and no kernel below writes it.
+            d_out_NCHW, d_again_NCHW = d_out_NCHW + d_again_NCHW, None
+        twice = d_again_NCHW is not None
         images, channels = image_NCHW.shape[:2]
         d_image_NCHW = torch.empty_like(image_NCHW)
         # With a ReLU the residual's gradient is the masked one; without, it is the gradient that came in.
         d_masked_NCHW = None if out_NCHW is None else torch.empty_like(image_NCHW, dtype=ctx.residual_dtype)
-        flags = {"HAS_RESIDUAL": out_NCHW is not None, "RELU": ctx.relu}
+        flags = {"HAS_RESIDUAL": out_NCHW is not None, "RELU": ctx.relu, "TWICE": twice}
         sizes = _slice_sizes(image_NCHW, ctx.groups, BACKWARD_NUMBERS_ON_CHIP)
         parts = 1 if sizes is not None else map_parts(image_NCHW)
         sums_NS2C = torch.empty((images, parts, 2, channels), dtype=torch.float32, device=image_NCHW.device)
         if sizes is not None:
             _whole_backward_kernel[(channels // sizes["BLOCK_C"], images)](
-                image_NCHW, out_NCHW, d_out_NCHW, weight_C, bias_C, moments_N2C,
+                image_NCHW, out_NCHW, d_out_NCHW, d_again_NCHW, weight_C, bias_C, moments_N2C,
                 d_image_NCHW, d_masked_NCHW, sums_NS2C, **sizes, **flags,
             )  # fmt: skip
         else:
             sizes = part_sizes(image_NCHW, ctx.groups, parts)
             _reduce_kernel[(parts, images)](
-                image_NCHW, out_NCHW, d_out_NCHW, weight_C, bias_C, moments_N2C, d_masked_NCHW, sums_NS2C,
-                **sizes, **flags,
+                image_NCHW, out_NCHW, d_out_NCHW, d_again_NCHW, weight_C, bias_C, moments_N2C, d_masked_NCHW,
+                sums_NS2C, **sizes, **flags,
             )  # fmt: skip
-            # The masked gradient, once written for the residual, saves reading the output a second time.
+            # The masked gradient, once written for the residual, saves reading the output and both gradients again.
+            rest = (d_out_NCHW, d_again_NCHW) if d_masked_NCHW is None else (d_masked_NCHW, None)
             _gradient_kernel[(parts, images)](
-                image_NCHW, d_out_NCHW if d_masked_NCHW is None else d_masked_NCHW, weight_C, bias_C, moments_N2C,
-                sums_NS2C, d_image_NCHW, RELU=ctx.relu and d_masked_NCHW is None, **sizes,
+                image_NCHW, *rest, weight_C, bias_C, moments_N2C, sums_NS2C, d_image_NCHW,
+                RELU=ctx.relu and d_masked_NCHW is None, TWICE=twice and d_masked_NCHW is None, **sizes,
             )  # fmt: skip
-        d_bias_C, d_weight_C = totals(sums_NS2C.flatten(0, 1), bias_C.dtype, weight_C.dtype)
+        d_bias_C, d_weight_C = norm_gradients(bias_C, weight_C, sums_NS2C.flatten(0, 1))
         d_residual_NCHW = d_masked_NCHW
         if d_masked_NCHW is None and ctx.residual_dtype is not None:
             d_residual_NCHW = d_out_NCHW.to(ctx.residual_dtype)
-        return d_image_NCHW, None, d_weight_C, d_bias_C, d_residual_NCHW, None
+        return d_image_NCHW, None, d_weight_C, d_bias_C, d_residual_NCHW, None, None
 
 
 @jit
@@ -203,10 +233,20 @@ def _whole_forward_kernel(
 
 @jit
 @no_type_check
+def _arriving(d_out_ptr, d_again_ptr, at, inside, TWICE: tl.constexpr):
+    """The gradient of the output, of both readers where there are two."""
+    d_out_PC = tl.load(d_out_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    if TWICE:
+        d_out_PC += tl.load(d_again_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    return d_out_PC
+
+
+@jit
+@no_type_check
 def _whole_backward_kernel(
-    image_ptr, out_ptr, d_out_ptr, weight_ptr, bias_ptr, moments_ptr, d_image_ptr, d_masked_ptr, sums_ptr,
+    image_ptr, out_ptr, d_out_ptr, d_again_ptr, weight_ptr, bias_ptr, moments_ptr, d_image_ptr, d_masked_ptr, sums_ptr,
     HW: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, BLOCK_HW: tl.constexpr, BLOCK_C: tl.constexpr,
-    HAS_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+    HAS_RESIDUAL: tl.constexpr, RELU: tl.constexpr, TWICE: tl.constexpr,
 ):  # fmt: skip
     image = tl.program_id(1).to(tl.int64)
     c = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
@@ -217,7 +257,7 @@ def _whole_backward_kernel(
     rstd_C = tl.load(moments_ptr + image * 2 * C + C + c)
     weight_C = tl.load(weight_ptr + c).to(tl.float32)
     hat_PC = (tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32) - mean_C[None, :]) * rstd_C[None, :]
-    d_out_PC = tl.load(d_out_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    d_out_PC = _arriving(d_out_ptr, d_again_ptr, at, inside, TWICE)
     if RELU:
         if HAS_RESIDUAL:
             out_PC = tl.load(out_ptr + at, mask=inside, other=0.0).to(tl.float32)
@@ -267,9 +307,9 @@ def _apply_kernel(
 @jit
 @no_type_check
 def _reduce_kernel(
-    image_ptr, out_ptr, d_out_ptr, weight_ptr, bias_ptr, moments_ptr, d_masked_ptr, sums_ptr,
+    image_ptr, out_ptr, d_out_ptr, d_again_ptr, weight_ptr, bias_ptr, moments_ptr, d_masked_ptr, sums_ptr,
     HW: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
-    ROWS: tl.constexpr, HAS_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+    ROWS: tl.constexpr, HAS_RESIDUAL: tl.constexpr, RELU: tl.constexpr, TWICE: tl.constexpr,
 ):  # fmt: skip
     image = tl.program_id(1).to(tl.int64)
     c = tl.arange(0, C)
@@ -284,7 +324,7 @@ def _reduce_kernel(
         inside = p[:, None] < HW
         at = image * HW * C + p[:, None] * C + c[None, :]
         hat_PC = (tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32) - mean_C[None, :]) * rstd_C[None, :]
-        d_out_PC = tl.load(d_out_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        d_out_PC = _arriving(d_out_ptr, d_again_ptr, at, inside, TWICE)
         if RELU:
             if HAS_RESIDUAL:
                 out_PC = tl.load(out_ptr + at, mask=inside, other=0.0).to(tl.float32)
@@ -303,9 +343,9 @@ def _reduce_kernel(
 @jit
 @no_type_check
 def _gradient_kernel(
-    image_ptr, d_out_ptr, weight_ptr, bias_ptr, moments_ptr, sums_ptr, d_image_ptr,
+    image_ptr, d_out_ptr, d_again_ptr, weight_ptr, bias_ptr, moments_ptr, sums_ptr, d_image_ptr,
     HW: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
-    ROWS: tl.constexpr, RELU: tl.constexpr,
+    ROWS: tl.constexpr, RELU: tl.constexpr, TWICE: tl.constexpr,
 ):  # fmt: skip
     image = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
     c = tl.arange(0, C)
@@ -319,7 +359,7 @@ def _gradient_kernel(
         inside = p[:, None] < HW
         at = image * HW * C + p[:, None] * C + c[None, :]
         hat_PC = (tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32) - mean_C[None, :]) * rstd_C[None, :]
-        d_hat_PC = tl.load(d_out_ptr + at, mask=inside, other=0.0).to(tl.float32) * weight_C[None, :]
+        d_hat_PC = _arriving(d_out_ptr, d_again_ptr, at, inside, TWICE) * weight_C[None, :]
         if RELU:
             d_hat_PC = tl.where(hat_PC * weight_C[None, :] + bias_C[None, :] > 0.0, d_hat_PC, 0.0)
         d_image_PC = (d_hat_PC - mean_d_C[None, :] - hat_PC * along_C[None, :]) * rstd_C[None, :]

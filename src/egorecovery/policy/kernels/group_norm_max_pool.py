@@ -9,7 +9,7 @@ the pooled map alone, and every 2x2 block of inputs looks at the four windows th
 from typing import Any, no_type_check
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float32
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import group_norm, max_pool2d, relu
@@ -24,18 +24,26 @@ from egorecovery.policy.kernels.group_norm_parts import (
     part_sizes,
     stats_kernel,
 )
-from egorecovery.policy.kernels.layer_norm import totals
+from egorecovery.policy.kernels.owed import norm_gradients
 
 POOL_TILE_NUMBERS = 1024  # pooled numbers of one program at a time; each brings nine inputs, so more cost occupancy
 WARPS = 4
 
 
 def group_norm_relu_max_pool(
-    image_NCHW: Float[Tensor, "N C H W"], groups: int, weight_C: Float[Tensor, " C"], bias_C: Float[Tensor, " C"]
+    image_NCHW: Float[Tensor, "N C H W"],
+    groups: int,
+    weight_C: Float[Tensor, " C"],
+    bias_C: Float[Tensor, " C"],
+    sums_NS2C: Float32[Tensor, "N S 2 C"] | None = None,
 ) -> Float[Tensor, "N C h w"]:
-    """max_pool2d(relu(GN(image)), kernel 3, stride 2, padding 1), channels last."""
+    """max_pool2d(relu(GN(image)), kernel 3, stride 2, padding 1), channels last.
+
+    Whoever made the image may pass the sum and the sum of squares of its channels, over any power of two of parts that
+    make up each image, and save the pass that would add them up. They say nothing new, so they get no gradient.
+    """
     if runs_fused(image_NCHW, weight_C, bias_C) and group_norm_fits(image_NCHW, groups):
-        return _GroupNormReluMaxPool.apply(image_NCHW, groups, weight_C, bias_C)
+        return _GroupNormReluMaxPool.apply(image_NCHW, groups, weight_C, bias_C, sums_NS2C)
     return plain_group_norm_relu_max_pool(image_NCHW, groups, weight_C, bias_C)
 
 
@@ -67,12 +75,16 @@ def _sizes(image_NCHW: Tensor, groups: int, parts: int) -> dict[str, Any]:
 
 class _GroupNormReluMaxPool(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, image_NCHW: Tensor, groups: int, weight_C: Tensor, bias_C: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, image_NCHW: Tensor, groups: int, weight_C: Tensor, bias_C: Tensor, sums_NS2C: Tensor | None
+    ) -> Tensor:
         image_NCHW = channels_last(image_NCHW)
         images, channels, height, width = image_NCHW.shape
         device = image_NCHW.device
         parts = map_parts(image_NCHW)
-        sums_NS2C = torch.empty((images, parts, 2, channels), dtype=torch.float32, device=device)
+        if sums_NS2C is None:
+            sums_NS2C = torch.empty((images, parts, 2, channels), dtype=torch.float32, device=device)
+            stats_kernel[(parts, images)](image_NCHW, sums_NS2C, **part_sizes(image_NCHW, groups, parts))
         moments_N2C = torch.empty((images, 2, channels), dtype=torch.float32, device=device)
         pooled_NCQ = torch.empty(
             (images, channels, ceil_div(height, 2), ceil_div(width, 2)),
@@ -82,19 +94,18 @@ class _GroupNormReluMaxPool(torch.autograd.Function):
         )
         winner_NCQ = torch.empty_like(pooled_NCQ)
         code_NCQ = torch.empty_like(pooled_NCQ, dtype=torch.uint8)
-        stats_kernel[(parts, images)](image_NCHW, sums_NS2C, **part_sizes(image_NCHW, groups, parts))
         _pool_kernel[(parts, images)](
             image_NCHW, weight_C, bias_C, sums_NS2C, pooled_NCQ, winner_NCQ, code_NCQ, moments_N2C, EPSILON,
-            **_sizes(image_NCHW, groups, parts),
+            **{**_sizes(image_NCHW, groups, parts), "PARTS": sums_NS2C.shape[1]},
         )  # fmt: skip
-        ctx.save_for_backward(image_NCHW, weight_C, moments_N2C, winner_NCQ, code_NCQ)
-        ctx.groups, ctx.bias_dtype = groups, bias_C.dtype
+        ctx.save_for_backward(image_NCHW, weight_C, bias_C, moments_N2C, winner_NCQ, code_NCQ)
+        ctx.groups = groups
         return pooled_NCQ
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_pooled_NCQ: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[reportIncompatibleMethodOverride]  # torch types it *Any
-        image_NCHW, weight_C, moments_N2C, winner_NCQ, code_NCQ = ctx.saved_tensors
+        image_NCHW, weight_C, bias_C, moments_N2C, winner_NCQ, code_NCQ = ctx.saved_tensors
         d_pooled_NCQ = channels_last(d_pooled_NCQ)
         images, channels = image_NCHW.shape[:2]
         parts = map_parts(image_NCHW)
@@ -105,8 +116,8 @@ class _GroupNormReluMaxPool(torch.autograd.Function):
         _gradient_kernel[(parts, images)](
             image_NCHW, code_NCQ, d_pooled_NCQ, weight_C, moments_N2C, sums_NS2C, d_image_NCHW, **sizes
         )
-        d_bias_C, d_weight_C = totals(sums_NS2C.flatten(0, 1), ctx.bias_dtype, weight_C.dtype)
-        return d_image_NCHW, None, d_weight_C, d_bias_C
+        d_bias_C, d_weight_C = norm_gradients(bias_C, weight_C, sums_NS2C.flatten(0, 1))
+        return d_image_NCHW, None, d_weight_C, d_bias_C, None
 
 
 @jit

@@ -4,7 +4,7 @@ Between two branches of a pre-norm block the stream is read once and written onc
 kernel, and in the backward pass the gradients that reach the stream and its norm in one more.
 """
 
-# B samples, N tokens, D width, R rows = B x N, P partial sums, one from each program of the backward pass
+# B samples, N tokens, D width, R rows = B x N, P partial sums, one from each warp of the backward pass
 from typing import Any, no_type_check
 
 import torch
@@ -17,19 +17,17 @@ from egorecovery.policy.kernels.dispatch import (
     ceil_div,
     is_power_of_two,
     jit,
-    power_of_two_from,
     runs_fused,
     tl,
 )
+from egorecovery.policy.kernels.owed import norm_gradients
 
 EPSILON = 1e-5
 WIDEST = 1024
 TILE_NUMBERS = 4096  # of one program at a time: 32 per thread of four warps
-BACKWARD_TILE_NUMBERS = 2048  # more tensors in flight
-BACKWARD_PROGRAMS = 512  # about four per multiprocessor of an H200; each leaves a partial sum of parameter gradients
+BACKWARD_PROGRAMS = 528  # four per multiprocessor of an H200; each warp leaves a partial sum of parameter gradients
+BACKWARD_STAGES = 3  # rows fetched ahead
 WARPS = 4
-TOTAL_ROWS = 512  # partial sums that one program adds at a time: all of them here, so their loads wait once
-TOTAL_COLUMNS = 8  # 32 bytes, one memory sector: as many programs as there can be without reading twice
 
 
 def layer_norm(
@@ -107,16 +105,15 @@ class _AddLayerNorm(torch.autograd.Function):
             stream, branch, keep_B, weight_D, bias_D, added, normed, mean_R, rstd_R, rows, tokens, EPSILON,
             D=width, ROWS=tile_rows, HAS_BRANCH=branch is not None, HAS_KEEP=keep_B is not None, num_warps=WARPS,
         )  # fmt: skip
-        ctx.save_for_backward(stream if added is None else added, keep_B, weight_D, mean_R, rstd_R)
+        ctx.save_for_backward(stream if added is None else added, keep_B, weight_D, bias_D, mean_R, rstd_R)
         ctx.branch_dtype = None if branch is None else branch.dtype
-        ctx.bias_dtype = bias_D.dtype
         ctx.set_materialize_grads(False)  # a stream that ends here sends no gradient: do not write and read zeros
         return added, normed
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_added: Tensor | None, d_normed: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[reportIncompatibleMethodOverride]  # torch types it *Any
-        added, keep_B, weight_D, mean_R, rstd_R = ctx.saved_tensors
+        added, keep_B, weight_D, bias_D, mean_R, rstd_R = ctx.saved_tensors
         width, rows = added.shape[-1], added.numel() // added.shape[-1]
         d_added = None if d_added is None else d_added.contiguous()
         d_normed = torch.zeros_like(added) if d_normed is None else d_normed.contiguous()
@@ -124,34 +121,18 @@ class _AddLayerNorm(torch.autograd.Function):
         # Without drop path both summands have the same gradient, and one tensor serves both.
         apart = ctx.branch_dtype is not None and (keep_B is not None or ctx.branch_dtype != added.dtype)
         d_branch = torch.empty_like(added, dtype=ctx.branch_dtype) if apart else None
-        tile_rows = max(1, BACKWARD_TILE_NUMBERS // width)
-        steps = ceil_div(rows, tile_rows * BACKWARD_PROGRAMS)
-        programs = ceil_div(rows, tile_rows * steps)  # no more than finish in as many steps
-        partial_P2D = torch.empty((programs, 2, width), dtype=torch.float32, device=added.device)
+        steps = ceil_div(rows, WARPS * BACKWARD_PROGRAMS)
+        programs = ceil_div(rows, WARPS * steps)  # no more than finish in as many steps
+        partial_P2D = torch.empty((programs * WARPS, 2, width), dtype=torch.float32, device=added.device)
         tokens = added.shape[-2] if added.ndim > 1 else 1
         _layer_norm_backward_kernel[(programs,)](
             added, keep_B, weight_D, mean_R, rstd_R, d_added, d_normed, d_stream, d_branch, partial_P2D, rows, tokens,
-            D=width, ROWS=tile_rows, STEPS=steps,
+            D=width, ROWS=WARPS, STEPS=steps, STAGES=BACKWARD_STAGES,
             HAS_STREAM_GRADIENT=d_added is not None, HAS_BRANCH=apart, HAS_KEEP=keep_B is not None, num_warps=WARPS,
         )  # fmt: skip
-        d_weight_D, d_bias_D = totals(partial_P2D, weight_D.dtype, ctx.bias_dtype)
+        d_weight_D, d_bias_D = norm_gradients(weight_D, bias_D, partial_P2D)
         d_branch = d_stream if d_branch is None and ctx.branch_dtype is not None else d_branch
         return d_stream, d_branch, None, d_weight_D, d_bias_D
-
-
-def totals(
-    partial_P2D: Float[Tensor, "P 2 D"], first_dtype: torch.dtype, second_dtype: torch.dtype
-) -> tuple[Float[Tensor, " D"], Float[Tensor, " D"]]:
-    """Both sums over the programs of a norm's backward pass, always in the same order."""
-    partials, _, width = partial_P2D.shape
-    first_D = torch.empty(width, dtype=first_dtype, device=partial_P2D.device)
-    second_D = torch.empty(width, dtype=second_dtype, device=partial_P2D.device)
-    rows = min(TOTAL_ROWS, power_of_two_from(partials))
-    _totals_kernel[(2 * width // TOTAL_COLUMNS,)](
-        partial_P2D, first_D, second_D, partials,
-        D=width, ROWS=rows, STEPS=ceil_div(partials, rows), COLUMNS=TOTAL_COLUMNS, num_warps=WARPS,
-    )  # fmt: skip
-    return first_D, second_D
 
 
 @jit
@@ -189,14 +170,14 @@ def _layer_norm_forward_kernel(
 def _layer_norm_backward_kernel(
     added_ptr, keep_ptr, weight_ptr, mean_ptr, rstd_ptr, d_added_ptr, d_normed_ptr, d_stream_ptr, d_branch_ptr,
     partial_ptr, rows, tokens,
-    D: tl.constexpr, ROWS: tl.constexpr, STEPS: tl.constexpr,
+    D: tl.constexpr, ROWS: tl.constexpr, STEPS: tl.constexpr, STAGES: tl.constexpr,
     HAS_STREAM_GRADIENT: tl.constexpr, HAS_BRANCH: tl.constexpr, HAS_KEEP: tl.constexpr,
 ):  # fmt: skip
     d = tl.arange(0, D)
     weight_D = tl.load(weight_ptr + d).to(tl.float32)
     d_weight_RD = tl.zeros((ROWS, D), dtype=tl.float32)
     d_bias_RD = tl.zeros((ROWS, D), dtype=tl.float32)
-    for step in range(0, STEPS):
+    for step in tl.range(0, STEPS, num_stages=STAGES):
         r = (step * tl.num_programs(0) + tl.program_id(0)) * ROWS + tl.arange(0, ROWS)
         inside = r[:, None] < rows
         at = r[:, None].to(tl.int64) * D + d[None, :]
@@ -218,22 +199,7 @@ def _layer_norm_backward_kernel(
             if HAS_KEEP:
                 d_stream_RD *= tl.load(keep_ptr + r // tokens, mask=r < rows, other=0.0).to(tl.float32)[:, None]
             tl.store(d_branch_ptr + at, d_stream_RD.to(d_branch_ptr.dtype.element_ty), mask=inside)
-    partial_at = tl.program_id(0) * 2 * D + d
-    tl.store(partial_ptr + partial_at, tl.sum(d_weight_RD, axis=0))
-    tl.store(partial_ptr + partial_at + D, tl.sum(d_bias_RD, axis=0))
-
-
-@jit
-@no_type_check
-def _totals_kernel(
-    partial_ptr, first_ptr, second_ptr, partials,
-    D: tl.constexpr, ROWS: tl.constexpr, STEPS: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)  # of both sums side by side
-    total_PC = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-    for step in range(0, STEPS):
-        p = step * ROWS + tl.arange(0, ROWS)
-        total_PC += tl.load(partial_ptr + p[:, None] * 2 * D + c[None, :], mask=p[:, None] < partials, other=0.0)
-    total_C = tl.sum(total_PC, axis=0)
-    tl.store(first_ptr + c, total_C.to(first_ptr.dtype.element_ty), mask=c < D)
-    tl.store(second_ptr + c - D, total_C.to(second_ptr.dtype.element_ty), mask=c >= D)
+    # Each warp's row of sums goes out as it is: adding them up here, across warps, took as long as a third of the rest.
+    partial_at = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None] * 2 * D + d[None, :]
+    tl.store(partial_ptr + partial_at, d_weight_RD)
+    tl.store(partial_ptr + partial_at + D, d_bias_RD)

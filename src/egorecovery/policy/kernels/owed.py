@@ -1,0 +1,128 @@
+"""Gradients of weights, owed until all of them can be paid at once.
+
+Nobody reads a weight's gradient before the backward pass is over. One by one these sums are some 500 launches, each
+too small for a large GPU. While an account is open, backward passes only note what a gradient is made of and give
+None; in the end one launch does the matrix products of all of them, another the sums of all norms, straight into the
+places where the optimiser wants them.
+"""
+
+# R rows = samples x tokens, M x N a weight, P partial sums, D width
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from egorecovery.policy.kernels.addresses import Addresses
+from egorecovery.policy.kernels.norm_totals import many_totals, takes_sums, totals
+from egorecovery.policy.kernels.weight_gradients import takes_product, weight_gradients
+
+PROGRAMS_BESIDE = 48  # multiprocessors for what is paid beside the views' backward passes, a third of an H200's
+
+
+@dataclass(eq=False)
+class Account:
+    """`places` says where gradients are wanted, by the weight's id; without a place a gradient is computed at once."""
+
+    places: Mapping[int, Tensor]
+    addresses: Addresses = field(default_factory=Addresses)
+    _products: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)  # weight, d_out_RM, given_RN
+    _sums: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)  # partial_P2D, two weights
+    _streams: set[torch.cuda.Stream] = field(default_factory=set)  # on which the parts were made
+    _paid: list[Tensor] = field(default_factory=list)
+    _beside: torch.cuda.Stream | None = None
+    _paying_beside: bool = False
+
+    def owe_product(self, weight_MN: Tensor, d_out_RM: Tensor, given_RN: Tensor) -> bool:
+        """False where the caller must compute it: this weight is not taken, or was used before in this pass."""
+        known = id(weight_MN) in self.places and not self._taken(weight_MN)
+        if not (known and takes_product(weight_MN, d_out_RM, given_RN)):
+            return False
+        self._products[id(weight_MN)] = weight_MN, d_out_RM, given_RN
+        self._made_here(d_out_RM)
+        return True
+
+    def owe_sums(self, first_D: Tensor, second_D: Tensor, partial_P2D: Tensor) -> bool:
+        known = id(first_D) in self.places and id(second_D) in self.places and not self._taken(first_D)
+        if not (known and takes_sums(first_D, second_D, partial_P2D)):
+            return False
+        self._sums[id(first_D)] = partial_P2D, first_D, second_D
+        self._made_here(partial_P2D)
+        return True
+
+    def pay_beside(self) -> None:
+        """What is owed by now, on a stream of its own: it need not hold up what the backward pass still has to do."""
+        if not self._streams:
+            return
+        device = next(iter(self._streams)).device
+        self._beside = self._beside or torch.cuda.Stream(device)
+        with torch.cuda.stream(self._beside):
+            self._pay_here(PROGRAMS_BESIDE)
+        self._paying_beside = True
+
+    def pay(self) -> None:
+        """All the rest, on this stream, which then also waits for what is being paid beside it."""
+        self._pay_here()
+        if self._paying_beside:
+            assert self._beside is not None
+            torch.cuda.current_stream(self._beside.device).wait_stream(self._beside)
+        self._paying_beside = False
+        for weight in self._paid:
+            place = self.places[id(weight)]
+            weight.grad = place if weight.grad is None else place.add_(weight.grad)  # the latter of a second use
+        self._paid = []
+
+    def _pay_here(self, programs: int | None = None) -> None:
+        products, sums = list(self._products.values()), list(self._sums.values())
+        for stream in self._streams:
+            torch.cuda.current_stream(stream.device).wait_stream(stream)
+        for part in [part for _, *parts in products for part in parts] + [partial for partial, *_ in sums]:
+            if part.is_cuda:  # it may be another stream's memory, which must not be given away under us
+                part.record_stream(torch.cuda.current_stream(part.device))
+        weight_gradients([(d_out, given, self.places[id(weight)]) for weight, d_out, given in products], self.addresses)
+        many_totals([(partial, self.places[id(a)], self.places[id(b)]) for partial, a, b in sums], self.addresses)
+        self._paid += [weight for weight, *_ in products] + [weight for _, *pair in sums for weight in pair]
+        self._products, self._sums, self._streams = {}, {}, set()
+
+    def _taken(self, weight: Tensor) -> bool:
+        return id(weight) in self._products or id(weight) in self._sums or any(weight is paid for paid in self._paid)
+
+    def _made_here(self, tensor: Tensor) -> None:
+        if tensor.is_cuda:
+            self._streams.add(torch.cuda.current_stream(tensor.device))
+
+
+_open: list[Account] = []  # global: autograd calls backward passes from a thread of its own
+
+
+@contextmanager
+def gradients_owed(account: Account) -> Iterator[None]:
+    """Inside, backward passes note weight gradients; what is owed at the end is paid there."""
+    _open.append(account)
+    try:
+        yield
+    finally:
+        _open.remove(account)
+    account.pay()
+
+
+def pay_when_reached(tensor: Tensor) -> None:
+    """Once a backward pass knows the gradient of `tensor`, what is owed by then is paid beside the rest of it."""
+    if tensor.requires_grad and tensor.is_cuda:
+        tensor.register_hook(lambda _: _open[-1].pay_beside() if _open else None)
+
+
+def weight_gradient(weight_MN: Tensor, d_out_RM: Tensor, given_RN: Tensor) -> Tensor | None:
+    """d_out^T x given, or None where it is owed."""
+    if _open and _open[-1].owe_product(weight_MN, d_out_RM, given_RN):
+        return None
+    return d_out_RM.t() @ given_RN
+
+
+def norm_gradients(first_D: Tensor, second_D: Tensor, partial_P2D: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Both sums of a norm's partial ones, in the dtypes of the weights they are gradients of, or None where owed."""
+    if _open and _open[-1].owe_sums(first_D, second_D, partial_P2D):
+        return None, None
+    return totals(partial_P2D, first_D.dtype, second_D.dtype)
