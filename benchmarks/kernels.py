@@ -31,6 +31,8 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 from egorecovery.policy import kernels
 from egorecovery.policy.kernels import attention, group_norm, group_norm_max_pool
 from egorecovery.policy.kernels.layer_norm import plain_add_layer_norm, plain_layer_norm
+from egorecovery.policy.kernels.modulation import plain_modulate
+from egorecovery.policy.kernels.projection import plain_project
 from egorecovery.policy.side_by_side import side_by_side
 
 mlp = import_module("egorecovery.policy.kernels.mlp")  # its function hides it in the package
@@ -200,6 +202,36 @@ def mlp_sweep() -> list[Row]:
     return rows
 
 
+def action_head_rows() -> list[Row]:
+    """What follows a decoder of 96 samples: Eq. 2 for robots, and the projection to actions."""
+    samples, horizon, width, actions = 96, 100, 256, 14
+    feature_bytes = 2 * samples * horizon * width
+
+    def modulated() -> list[Tensor]:
+        film = [normal(samples, width), normal(samples, width)]
+        return [normal(samples, horizon, width), *film, torch.rand(samples, device="cuda")]
+
+    def projected() -> list[Tensor]:
+        return [normal(samples, horizon, width), normal(actions, width), normal(actions)]
+
+    return [
+        # Forward H, out; backward d_out, H, d_H.
+        Row(
+            f"modulate {samples}x{horizon}", 5 * feature_bytes, modulated,
+            {"ours": kernels.modulate, "eager": plain_modulate},
+        ),
+        # Forward H and the actions in float32; backward their gradient, H, d_H.
+        Row(
+            f"project {samples}x{horizon}", 3 * feature_bytes + 2 * 4 * samples * horizon * actions, projected,
+            {
+                "ours": kernels.project,
+                "eager": plain_project,
+                "library": F.linear,  # in bfloat16: what rounding the actions would save
+            },
+        ),
+    ]  # fmt: skip
+
+
 def group_norm_row(images: int, channels: int, size: int, residual: bool) -> Row:
     shape = (images, channels, size, size)
     groups = channels // GROUP_CHANNELS
@@ -271,7 +303,7 @@ def three_views(base: Row) -> Row:
     def views(*given: Tensor) -> list[Tensor]:
         each = len(given) // count
         parts = [given[first : first + each] for first in range(0, len(given), each)]
-        return side_by_side([partial(base.ways["ours"], *part) for part in parts], needs=given[0])
+        return side_by_side([partial(base.ways["ours"], *part) for part in parts], given[0])
 
     def inputs() -> list[Tensor]:
         return [tensor for _ in range(count) for tensor in base.inputs()]
@@ -330,11 +362,43 @@ def stem_row(size: int, cells: bool) -> Row:
     return Row(name, moved, inputs, {"ours": kernels.stem_convolution, "library": on_cells}, plain=on_cells)
 
 
+def stem_norm_pool_row(size: int) -> Row:
+    """The whole stem. The library's way here is ours in two operations. The rounded map gives many windows another
+    winner than float32 has, so the error of the convolution's weight is large on such noise."""
+    groups = 64 // GROUP_CHANNELS
+
+    def inputs() -> list[Tensor]:
+        cells = normal(192, 16, size // 2 + 1, size // 2 + 1, images=True).detach()
+        return [cells, normal(64, 3, 7, 7), normal(64, dtype=torch.float32), normal(64, dtype=torch.float32)]
+
+    def in_two(cells: Tensor, kernel: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        maps, sums = kernels.stem_convolution_and_sums(cells, kernel)
+        return kernels.group_norm_relu_max_pool(maps, groups, weight, bias, sums)
+
+    def whole(cells: Tensor, kernel: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return kernels.stem_norm_pool(cells, kernel, groups, weight, bias)
+
+    # The cells twice; the map is written and read twice; quarters as of the pool, with one more pass over d_pooled.
+    map_bytes, cell_bytes = 2 * 192 * 64 * (size // 2) ** 2, 2 * 192 * 16 * (size // 2 + 1) ** 2
+    moved = int(2 * cell_bytes + map_bytes * (3 + 5 / 4 + 3 / 8))
+    return Row(f"stem norm pool 192 at {size}", moved, inputs, {"ours": whole, "library": in_two}, plain=in_two)
+
+
+def stem_norm_pool_sweep() -> list[Row]:
+    tile = import_module("egorecovery.policy.kernels.stem_norm_pool").GRADIENT_TILE
+    rows = []
+    for size, turned, stages in product((224, 96), (0, 1), (1, 2)):
+        settings = [(tile, "turned", turned), (tile, "stages", stages)]
+        rows.append(swept(stem_norm_pool_row(size), f"turned {turned}, {stages} stages", settings))
+    return rows
+
+
 def all_rows(sweep: bool) -> list[Row]:
     rows = attention_rows() + layer_norm_rows() + group_norm_rows()
     rows += [augment_row(size, cells) for size in (224, 96) for cells in (False, True)]
     rows += [stem_row(size, cells) for size in (224, 96) for cells in (False, True)]
-    rows += mlp_rows(24576) + mlp_rows(9600)
+    rows += [stem_norm_pool_row(224), stem_norm_pool_row(96), three_views(stem_norm_pool_row(224))]
+    rows += mlp_rows(24576) + mlp_rows(9600) + action_head_rows()
     return rows + sweep_rows() if sweep else rows
 
 
@@ -358,11 +422,11 @@ def sweep_rows() -> list[Row]:
         rows.append(swept(base, f"backward {numbers}", [(group_norm, "BACKWARD_NUMBERS_ON_CHIP", numbers)]))
     for size, numbers in product((112, 48), (512, 2048)):
         rows.append(swept(max_pool_row(192, size), f"{numbers}", [(group_norm_max_pool, "POOL_TILE_NUMBERS", numbers)]))
-    return rows + mlp_sweep()
+    return rows + mlp_sweep() + stem_norm_pool_sweep()
 
 
 def swept(base: Row, label: str, settings: list[tuple[Any, str, int]]) -> Row:
-    ours, plain = base.ways["ours"], base.ways.get("eager")
+    ours, plain = base.ways["ours"], base.plain or base.ways.get("eager")
     return Row(f"{base.name}: {label}", base.bytes, base.inputs, {"ours": ours}, settings, plain)
 
 

@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from egorecovery.policy.config import PolicyConfig
 from egorecovery.policy.decoder import Decoder
+from egorecovery.policy.kernels import project
 
 
 class ActionProjection(nn.Linear):
     """In float32 whatever the network computes in: bfloat16 would round joint targets to a milliradian or two."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return nn.functional.linear(input.float(), self.weight.float(), self.bias.float())
+        return project(input, self.weight, self.bias)
 
 
 class ActionHead(nn.Module):

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from egorecovery.policy.config import CorrectionConfig
+from egorecovery.policy.kernels import modulate
 
 
 class GatedModulation(nn.Module):
@@ -32,8 +33,9 @@ class GatedModulation(nn.Module):
         """sg(p): recovery labels train the gate, imitation must not."""
         if self.always_on:
             return torch.ones_like(gate_B)
-        return self.floor + (1 - self.floor) * gate_B.detach()
+        gate_B = gate_B.detach()
+        return gate_B if self.floor == 0 else self.floor + (1 - self.floor) * gate_B
 
     def forward(self, feature_BHD: Tensor, scale_BD: Tensor, shift_BD: Tensor, gate_B: Tensor) -> Tensor:
-        alpha_B11 = self.alpha(gate_B).to(feature_BHD.dtype)[:, None, None]
-        return feature_BHD + alpha_B11 * (feature_BHD * scale_BD[:, None] + shift_BD[:, None])
+        """feature + alpha * (feature * scale + shift), each step of the horizon alike."""
+        return modulate(feature_BHD, scale_BD, shift_BD, self.alpha(gate_B))

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 Result = TypeVar("Result")
+URGENT = -1  # priority of streams that a step waits for: gradients of weights (kernels/owed.py) take what these leave
 
 _streams: dict[tuple[torch.device, int | str], torch.cuda.Stream] = {}
 
@@ -83,5 +84,5 @@ def _join(here: torch.cuda.Stream, side: torch.cuda.Stream, result: Any) -> None
 def _stream(device: torch.device, purpose: int | str) -> torch.cuda.Stream:
     """Streams are few and kept: a graph remembers those it was captured on."""
     if (device, purpose) not in _streams:
-        _streams[device, purpose] = torch.cuda.Stream(device)
+        _streams[device, purpose] = torch.cuda.Stream(device, priority=URGENT)
     return _streams[device, purpose]

@@ -18,7 +18,7 @@ from egorecovery.policy.kernels import (
     group_norm_act,
     group_norm_relu_max_pool,
     stem_convolution,
-    stem_convolution_and_sums,
+    stem_norm_pool,
 )
 from egorecovery.policy.kernels.group_norm import group_norm_act_twice
 
@@ -37,9 +37,9 @@ class GroupNorm(nn.Module):
         """Norm, residual and ReLU, for two readers."""
         return group_norm_act_twice(maps_BCHW, self.groups, self.weight, self.bias, residual_BCHW)
 
-    def pooled(self, maps_BCHW: Tensor, sums_BS2C: Tensor | None = None) -> Tensor:
+    def pooled(self, maps_BCHW: Tensor) -> Tensor:
         """Norm, ReLU and the 3x3 max pooling of the stem."""
-        return group_norm_relu_max_pool(maps_BCHW, self.groups, self.weight, self.bias, sums_BS2C)
+        return group_norm_relu_max_pool(maps_BCHW, self.groups, self.weight, self.bias)
 
 
 class FrozenBatchNorm(nn.Module):
@@ -123,11 +123,11 @@ def transformers_config(config: VisionConfig) -> ResNetConfig:
 
 
 def _stem(convolution: nn.Conv2d, norm: GroupNorm | FrozenBatchNorm, pixels_B3HW: Tensor) -> Tensor:
-    """Convolution, norm, ReLU and pooling. On cells the convolution also says what a group norm has to know."""
+    """Convolution, norm, ReLU and pooling; on cells and with a group norm, in kernels that know of each other."""
     if pixels_B3HW.shape[1] == convolution.in_channels:
         return norm.pooled(convolution(pixels_B3HW))
     if isinstance(norm, GroupNorm):
-        return norm.pooled(*stem_convolution_and_sums(pixels_B3HW, convolution.weight))
+        return stem_norm_pool(pixels_B3HW, convolution.weight, norm.groups, norm.weight, norm.bias)
     return norm.pooled(stem_convolution(pixels_B3HW, convolution.weight))
 
 

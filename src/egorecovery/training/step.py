@@ -19,7 +19,7 @@ from egorecovery.policy.kernels import gather_augmented, gradients_owed
 from egorecovery.policy.objective import Targets, objective
 from egorecovery.policy.pixels import PIXEL_DEVIATION, PIXEL_MEAN
 from egorecovery.policy.policy import Prediction
-from egorecovery.policy.side_by_side import aside
+from egorecovery.policy.side_by_side import URGENT, aside
 from egorecovery.training.clipping import MadClip
 from egorecovery.training.frame_table import FrameTable
 from egorecovery.training.pictures import Pictures, ResidentPictures
@@ -231,7 +231,7 @@ class TrainingStep:
         torch.cuda.current_stream().wait_stream(side)
         self._weights.drop_gradients()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=torch.cuda.Stream(priority=URGENT)):
             self._compute()
         self.clip.load(before)
         for name, total in self._sums.items():

@@ -73,31 +73,54 @@ def _sizes(image_NCHW: Tensor, groups: int, parts: int) -> dict[str, Any]:
     }
 
 
+def pooled_and_winners(
+    image_NCHW: Tensor, groups: int, weight_C: Tensor, bias_C: Tensor, sums_NS2C: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The forward pass on a channels-last image: pooled map, winners, their places, and the moments of groups."""
+    images, channels, height, width = image_NCHW.shape
+    device = image_NCHW.device
+    parts = map_parts(image_NCHW)
+    if sums_NS2C is None:
+        sums_NS2C = torch.empty((images, parts, 2, channels), dtype=torch.float32, device=device)
+        stats_kernel[(parts, images)](image_NCHW, sums_NS2C, **part_sizes(image_NCHW, groups, parts))
+    moments_N2C = torch.empty((images, 2, channels), dtype=torch.float32, device=device)
+    pooled_NCQ = torch.empty(
+        (images, channels, ceil_div(height, 2), ceil_div(width, 2)),
+        dtype=image_NCHW.dtype,
+        device=device,
+        memory_format=torch.channels_last,
+    )
+    winner_NCQ = torch.empty_like(pooled_NCQ)
+    code_NCQ = torch.empty_like(pooled_NCQ, dtype=torch.uint8)
+    _pool_kernel[(parts, images)](
+        image_NCHW, weight_C, bias_C, sums_NS2C, pooled_NCQ, winner_NCQ, code_NCQ, moments_N2C, EPSILON,
+        **{**_sizes(image_NCHW, groups, parts), "PARTS": sums_NS2C.shape[1]},
+    )  # fmt: skip
+    return pooled_NCQ, winner_NCQ, code_NCQ, moments_N2C
+
+
+def sums_of_pooled_gradient(
+    image_NCHW: Tensor, groups: int, moments_N2C: Tensor, winner_NCQ: Tensor, code_NCQ: Tensor, d_pooled_NCQ: Tensor
+) -> Tensor:
+    """By part of an image: the gradients of bias and weight."""
+    images, channels = image_NCHW.shape[:2]
+    parts = map_parts(image_NCHW)
+    sums_NS2C = torch.empty((images, parts, 2, channels), dtype=torch.float32, device=image_NCHW.device)
+    _reduce_kernel[(parts, images)](
+        winner_NCQ, code_NCQ, d_pooled_NCQ, moments_N2C, sums_NS2C, **_sizes(image_NCHW, groups, parts)
+    )
+    return sums_NS2C
+
+
 class _GroupNormReluMaxPool(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, image_NCHW: Tensor, groups: int, weight_C: Tensor, bias_C: Tensor, sums_NS2C: Tensor | None
     ) -> Tensor:
         image_NCHW = channels_last(image_NCHW)
-        images, channels, height, width = image_NCHW.shape
-        device = image_NCHW.device
-        parts = map_parts(image_NCHW)
-        if sums_NS2C is None:
-            sums_NS2C = torch.empty((images, parts, 2, channels), dtype=torch.float32, device=device)
-            stats_kernel[(parts, images)](image_NCHW, sums_NS2C, **part_sizes(image_NCHW, groups, parts))
-        moments_N2C = torch.empty((images, 2, channels), dtype=torch.float32, device=device)
-        pooled_NCQ = torch.empty(
-            (images, channels, ceil_div(height, 2), ceil_div(width, 2)),
-            dtype=image_NCHW.dtype,
-            device=device,
-            memory_format=torch.channels_last,
+        pooled_NCQ, winner_NCQ, code_NCQ, moments_N2C = pooled_and_winners(
+            image_NCHW, groups, weight_C, bias_C, sums_NS2C
         )
-        winner_NCQ = torch.empty_like(pooled_NCQ)
-        code_NCQ = torch.empty_like(pooled_NCQ, dtype=torch.uint8)
-        _pool_kernel[(parts, images)](
-            image_NCHW, weight_C, bias_C, sums_NS2C, pooled_NCQ, winner_NCQ, code_NCQ, moments_N2C, EPSILON,
-            **{**_sizes(image_NCHW, groups, parts), "PARTS": sums_NS2C.shape[1]},
-        )  # fmt: skip
         ctx.save_for_backward(image_NCHW, weight_C, bias_C, moments_N2C, winner_NCQ, code_NCQ)
         ctx.groups = groups
         return pooled_NCQ
@@ -107,15 +130,13 @@ class _GroupNormReluMaxPool(torch.autograd.Function):
     def backward(ctx: Any, d_pooled_NCQ: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[reportIncompatibleMethodOverride]  # torch types it *Any
         image_NCHW, weight_C, bias_C, moments_N2C, winner_NCQ, code_NCQ = ctx.saved_tensors
         d_pooled_NCQ = channels_last(d_pooled_NCQ)
-        images, channels = image_NCHW.shape[:2]
-        parts = map_parts(image_NCHW)
-        sizes = _sizes(image_NCHW, ctx.groups, parts)
-        sums_NS2C = torch.empty((images, parts, 2, channels), dtype=torch.float32, device=image_NCHW.device)
+        sums_NS2C = sums_of_pooled_gradient(image_NCHW, ctx.groups, moments_N2C, winner_NCQ, code_NCQ, d_pooled_NCQ)
         d_image_NCHW = torch.empty_like(image_NCHW)
-        _reduce_kernel[(parts, images)](winner_NCQ, code_NCQ, d_pooled_NCQ, moments_N2C, sums_NS2C, **sizes)
-        _gradient_kernel[(parts, images)](
-            image_NCHW, code_NCQ, d_pooled_NCQ, weight_C, moments_N2C, sums_NS2C, d_image_NCHW, **sizes
-        )
+        parts = map_parts(image_NCHW)
+        _gradient_kernel[(parts, len(image_NCHW))](
+            image_NCHW, code_NCQ, d_pooled_NCQ, weight_C, moments_N2C, sums_NS2C, d_image_NCHW,
+            **_sizes(image_NCHW, ctx.groups, parts),
+        )  # fmt: skip
         d_bias_C, d_weight_C = norm_gradients(bias_C, weight_C, sums_NS2C.flatten(0, 1))
         return d_image_NCHW, None, d_weight_C, d_bias_C, None
 
@@ -138,22 +159,32 @@ def _pool_kernel(
         tl.store(moments_ptr + image * 2 * C + C + c, rstd_C)
     scale_C = rstd_C * tl.load(weight_ptr + c).to(tl.float32)
     shift_C = tl.load(bias_ptr + c).to(tl.float32) - mean_C * scale_C
+    # The norm is monotone: the largest input wins, or the smallest where it turns over. So inputs are compared as they
+    # are, and only the winner is normed. (Inputs that the norm rounds to one number are no tie, nor those it scales by
+    # zero; torch would call them one.)
+    sign_C = tl.where(scale_C < 0.0, -1.0, 1.0)
+    image_ptr += image * H * W * C
     for start in range(0, PART, ROWS):
         q = tl.program_id(0) * PART + start + tl.arange(0, ROWS)
-        top, left = 2 * (q // OW) - 1, 2 * (q % OW) - 1
+        place = tl.minimum(q, OH * OW - 1)  # no mask where a tap cannot be outside
+        top, left = 2 * (place // OW) - 1, 2 * (place % OW) - 1
+        corner_at = image_ptr + ((top * W + left) * C)[:, None] + c[None, :]
         best_QC = tl.full((ROWS, C), float("-inf"), dtype=tl.float32)
-        winner_QC = tl.zeros((ROWS, C), dtype=tl.float32)
         code_QC = tl.zeros((ROWS, C), dtype=tl.int32)
         for tap in tl.static_range(9):
-            y, x = top + tap // 3, left + tap % 3
-            inside = ((y >= 0) & (y < H) & (x >= 0) & (x < W) & (q < OH * OW))[:, None]
-            image_at = image * H * W * C + (y * W + x)[:, None] * C + c[None, :]
-            image_QC = tl.load(image_ptr + image_at, mask=inside, other=0.0).to(tl.float32)
-            normed_QC = tl.where(inside, image_QC * scale_C[None, :] + shift_C[None, :], float("-inf"))
-            better_QC = normed_QC > best_QC  # strictly: the first of equals wins
-            best_QC = tl.where(better_QC, normed_QC, best_QC)
-            winner_QC = tl.where(better_QC, image_QC, winner_QC)
+            tap_at = corner_at + (tap // 3 * W + tap % 3) * C
+            if tap < 3 or tap % 3 == 0 or (tap > 5 and H % 2 == 1) or (tap % 3 == 2 and W % 2 == 1):
+                y, x = top + tap // 3, left + tap % 3
+                inside = ((y >= 0) & (y < H) & (x >= 0) & (x < W))[:, None]
+                key_QC = tl.load(tap_at, mask=inside, other=0.0).to(tl.float32) * sign_C[None, :]
+                key_QC = tl.where(inside, key_QC, float("-inf"))
+            else:
+                key_QC = tl.load(tap_at).to(tl.float32) * sign_C[None, :]
+            better_QC = key_QC > best_QC  # strictly: the first of equals wins
+            best_QC = tl.where(better_QC, key_QC, best_QC)
             code_QC = tl.where(better_QC, tap, code_QC)
+        winner_QC = best_QC * sign_C[None, :]
+        best_QC = winner_QC * scale_C[None, :] + shift_C[None, :]
         code_QC = tl.where(best_QC > 0.0, code_QC, 9)  # 9: the ReLU shut this window, no input gets its gradient
         at = image * OH * OW * C + q[:, None] * C + c[None, :]
         inside = q[:, None] < OH * OW

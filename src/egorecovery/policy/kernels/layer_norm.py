@@ -25,7 +25,7 @@ from egorecovery.policy.kernels.owed import norm_gradients
 EPSILON = 1e-5
 WIDEST = 1024
 TILE_NUMBERS = 4096  # of one program at a time: 32 per thread of four warps
-BACKWARD_PROGRAMS = 528  # four per multiprocessor of an H200; each warp leaves a partial sum of parameter gradients
+BACKWARD_PROGRAMS = 396  # three per multiprocessor of an H200; each warp leaves a partial sum of parameter gradients
 BACKWARD_STAGES = 3  # rows fetched ahead
 WARPS = 4
 

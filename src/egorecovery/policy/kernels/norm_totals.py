@@ -13,9 +13,9 @@ from egorecovery.policy.kernels.dispatch import ceil_div, jit, power_of_two_from
 
 TOTAL_ROWS = 512  # partial sums that one program adds at a time: all of them here, so their loads wait once
 TOTAL_COLUMNS = 8  # 32 bytes, one memory sector: as many programs as there can be without reading twice
-MANY_ROWS = 128  # with many norms there are programs enough
-MANY_COLUMNS = 32
+MANY_COLUMNS = 32  # with many norms there are programs enough
 WARPS = 4
+MANY_WARPS = 8
 
 
 def totals(
@@ -48,6 +48,9 @@ def many_totals(sums: Sequence[tuple[Tensor, Tensor, Tensor]], addresses: Addres
     """For each (partial_P2D, first_D, second_D): both sums, in one launch; all weights of one dtype."""
     if not sums:
         return
+    if not runs_fused(*sums[0]):
+        plain_many_totals(sums)
+        return
     rows = [
         (len(partial), [partial.data_ptr(), out.data_ptr(), len(partial), len(out) // MANY_COLUMNS, which, column])
         for partial, *outs in sums
@@ -57,7 +60,14 @@ def many_totals(sums: Sequence[tuple[Tensor, Tensor, Tensor]], addresses: Addres
     rows.sort(key=lambda row: -row[0])
     table = addresses.on_device([row for _, row in rows], sums[0][0].device)
     dtype = triton_dtype(sums[0][1].dtype)
-    _many_totals_kernel[(len(rows),)](table, ROWS=MANY_ROWS, COLUMNS=MANY_COLUMNS, DTYPE=dtype, num_warps=WARPS)
+    _many_totals_kernel[(len(rows),)](table, ROWS=TOTAL_ROWS, COLUMNS=MANY_COLUMNS, DTYPE=dtype, num_warps=MANY_WARPS)
+
+
+def plain_many_totals(sums: Sequence[tuple[Tensor, Tensor, Tensor]]) -> None:
+    """What the kernel computes."""
+    for partial_P2D, first_D, second_D in sums:
+        for total_D, out_D in zip(partial_P2D.sum(dim=0), (first_D, second_D), strict=True):
+            out_D.copy_(total_D)
 
 
 @jit

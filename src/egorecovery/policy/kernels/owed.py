@@ -9,7 +9,7 @@ places where the optimiser wants them.
 # R rows = samples x tokens, M x N a weight, P partial sums, D width
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
@@ -18,8 +18,6 @@ from torch import Tensor
 from egorecovery.policy.kernels.addresses import Addresses
 from egorecovery.policy.kernels.norm_totals import many_totals, takes_sums, totals
 from egorecovery.policy.kernels.weight_gradients import takes_product, weight_gradients
-
-PROGRAMS_BESIDE = 48  # multiprocessors for what is paid beside the views' backward passes, a third of an H200's
 
 
 @dataclass(eq=False)
@@ -33,7 +31,6 @@ class Account:
     _streams: set[torch.cuda.Stream] = field(default_factory=set)  # on which the parts were made
     _paid: list[Tensor] = field(default_factory=list)
     _beside: torch.cuda.Stream | None = None
-    _paying_beside: bool = False
 
     def owe_product(self, weight_MN: Tensor, d_out_RM: Tensor, given_RN: Tensor) -> bool:
         """False where the caller must compute it: this weight is not taken, or was used before in this pass."""
@@ -54,37 +51,49 @@ class Account:
 
     def pay_beside(self) -> None:
         """What is owed by now, on a stream of its own: it need not hold up what the backward pass still has to do."""
-        if not self._streams:
-            return
-        device = next(iter(self._streams)).device
-        self._beside = self._beside or torch.cuda.Stream(device)
-        with torch.cuda.stream(self._beside):
-            self._pay_here(PROGRAMS_BESIDE)
-        self._paying_beside = True
+        with self._on_a_stream_beside():
+            self._pay_products()
+            self._pay_sums()
 
     def pay(self) -> None:
-        """All the rest, on this stream, which then also waits for what is being paid beside it."""
-        self._pay_here()
-        if self._paying_beside:
-            assert self._beside is not None
+        """All the rest, products beside sums; this stream then waits for all that was ever paid beside it."""
+        with self._on_a_stream_beside():
+            self._pay_products()
+        self._pay_sums()
+        if self._beside is not None:
             torch.cuda.current_stream(self._beside.device).wait_stream(self._beside)
-        self._paying_beside = False
         for weight in self._paid:
             place = self.places[id(weight)]
             weight.grad = place if weight.grad is None else place.add_(weight.grad)  # the latter of a second use
-        self._paid = []
+        self._paid, self._streams = [], set()
 
-    def _pay_here(self, programs: int | None = None) -> None:
-        products, sums = list(self._products.values()), list(self._sums.values())
+    def _on_a_stream_beside(self) -> AbstractContextManager[object]:
+        if not self._streams:
+            return nullcontext()
+        if self._beside is None:
+            self._beside = torch.cuda.Stream(next(iter(self._streams)).device)
+        self._beside.wait_stream(torch.cuda.current_stream(self._beside.device))  # a capture must know it, if only so
+        return torch.cuda.stream(self._beside)
+
+    def _pay_products(self) -> None:
+        products, self._products = list(self._products.values()), {}
+        self._wait_for([part for _, *parts in products for part in parts])
+        placed = [(d_out, given, self.places[id(weight)]) for weight, d_out, given in products]
+        weight_gradients(placed, self.addresses)
+        self._paid += [weight for weight, *_ in products]
+
+    def _pay_sums(self) -> None:
+        sums, self._sums = list(self._sums.values()), {}
+        self._wait_for([partial for partial, *_ in sums])
+        many_totals([(partial, self.places[id(a)], self.places[id(b)]) for partial, a, b in sums], self.addresses)
+        self._paid += [weight for _, *pair in sums for weight in pair]
+
+    def _wait_for(self, parts: list[Tensor]) -> None:
         for stream in self._streams:
             torch.cuda.current_stream(stream.device).wait_stream(stream)
-        for part in [part for _, *parts in products for part in parts] + [partial for partial, *_ in sums]:
+        for part in parts:
             if part.is_cuda:  # it may be another stream's memory, which must not be given away under us
                 part.record_stream(torch.cuda.current_stream(part.device))
-        weight_gradients([(d_out, given, self.places[id(weight)]) for weight, d_out, given in products], self.addresses)
-        many_totals([(partial, self.places[id(a)], self.places[id(b)]) for partial, a, b in sums], self.addresses)
-        self._paid += [weight for weight, *_ in products] + [weight for _, *pair in sums for weight in pair]
-        self._products, self._sums, self._streams = {}, {}, set()
 
     def _taken(self, weight: Tensor) -> bool:
         return id(weight) in self._products or id(weight) in self._sums or any(weight is paid for paid in self._paid)

@@ -45,7 +45,7 @@ def stem_convolution(
     cells_BChw: Float[Tensor, "B 16 _ _"], weight_O377: Float[Tensor, "O 3 7 7"]
 ) -> Float[Tensor, "B O h w"]:
     """What the 7x7 weight, with stride 2 and padding 3, makes of the pictures that these cells were cut from."""
-    if _fits(cells_BChw, weight_O377):
+    if stem_fits(cells_BChw, weight_O377):
         return _StemConvolution.apply(cells_BChw, weight_O377, False)[0]
     return plain_stem_convolution(cells_BChw, weight_O377)
 
@@ -54,7 +54,7 @@ def stem_convolution_and_sums(
     cells_BChw: Float[Tensor, "B 16 _ _"], weight_O377: Float[Tensor, "O 3 7 7"]
 ) -> tuple[Float[Tensor, "B O h w"], Float32[Tensor, "B S 2 O"] | None]:
     """The same, with the sum and the sum of squares of every channel over parts of each picture if a kernel ran."""
-    if _fits(cells_BChw, weight_O377):
+    if stem_fits(cells_BChw, weight_O377):
         return _StemConvolution.apply(cells_BChw, weight_O377, True)
     return plain_stem_convolution(cells_BChw, weight_O377), None
 
@@ -66,7 +66,8 @@ def plain_stem_convolution(
     return conv2d(cells_BChw, stem_weight_space_to_depth(weight_O377), padding=CELL_STEM_PADDING)
 
 
-def _fits(cells_BChw: Tensor, weight_O377: Tensor) -> bool:
+def stem_fits(cells_BChw: Tensor, weight_O377: Tensor) -> bool:
+    """Whether the kernels take these."""
     channels = weight_O377.shape[0]
     return (
         runs_fused(cells_BChw, weight_O377)
@@ -80,28 +81,45 @@ def _fits(cells_BChw: Tensor, weight_O377: Tensor) -> bool:
     )
 
 
+def stem_maps_and_sums(cells_BChw: Tensor, weight_O377: Tensor, with_sums: bool) -> tuple[Tensor, Tensor | None]:
+    """The kernels of the forward pass, on channels-last cells."""
+    pictures, channels, device = cells_BChw.shape[0], weight_O377.shape[0], cells_BChw.device
+    patches, sizes = _sizes(cells_BChw, weight_O377, PIXELS)
+    each = ceil_div(patches, MOST_PARTS)
+    programs = ceil_div(patches, each)
+    parts = power_of_two_from(programs)
+    weight_TKO = torch.empty((4, 64, channels), dtype=weight_O377.dtype, device=device)
+    maps_BOhw = torch.empty(
+        (pictures, channels, sizes["H"], sizes["W"]),
+        dtype=cells_BChw.dtype,
+        device=device,
+        memory_format=torch.channels_last,
+    )
+    sums_BS2O = torch.empty((pictures, parts, 2, channels), device=device) if with_sums else None
+    _weight_kernel[(4, 4)](weight_O377, weight_TKO, *weight_O377.stride(), OUT=channels, num_warps=WARPS)
+    _stem_kernel[(programs, pictures)](
+        cells_BChw.view(torch.int16), weight_TKO, maps_BOhw, sums_BS2O,
+        EACH=each, PARTS=parts, HAS_SUMS=with_sums, num_stages=1, **sizes,
+    )  # fmt: skip
+    return maps_BOhw, sums_BS2O
+
+
+def total_of_partials(partial_QTKO: Tensor, weight_O377: Tensor) -> Tensor:
+    """The gradient of the weight that programs left in parts."""
+    programs, channels = len(partial_QTKO), partial_QTKO.shape[3]
+    d_weight_O377 = torch.empty_like(weight_O377)
+    _total_kernel[(4, 64)](
+        partial_QTKO, d_weight_O377, programs, *d_weight_O377.stride(),
+        OUT=channels, ROWS=min(TOTAL_ROWS, power_of_two_from(programs)), num_warps=2 * WARPS,
+    )  # fmt: skip
+    return d_weight_O377
+
+
 class _StemConvolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, cells_BChw: Tensor, weight_O377: Tensor, with_sums: bool) -> tuple[Tensor, Tensor | None]:
         cells_BChw = cells_BChw.contiguous(memory_format=torch.channels_last)
-        pictures, channels, device = cells_BChw.shape[0], weight_O377.shape[0], cells_BChw.device
-        patches, sizes = _sizes(cells_BChw, weight_O377, PIXELS)
-        each = ceil_div(patches, MOST_PARTS)
-        programs = ceil_div(patches, each)
-        parts = power_of_two_from(programs)
-        weight_TKO = torch.empty((4, 64, channels), dtype=weight_O377.dtype, device=device)
-        maps_BOhw = torch.empty(
-            (pictures, channels, sizes["H"], sizes["W"]),
-            dtype=cells_BChw.dtype,
-            device=device,
-            memory_format=torch.channels_last,
-        )
-        sums_BS2O = torch.empty((pictures, parts, 2, channels), device=device) if with_sums else None
-        _weight_kernel[(4, 4)](weight_O377, weight_TKO, *weight_O377.stride(), OUT=channels, num_warps=WARPS)
-        _stem_kernel[(programs, pictures)](
-            cells_BChw.view(torch.int16), weight_TKO, maps_BOhw, sums_BS2O,
-            EACH=each, PARTS=parts, HAS_SUMS=with_sums, num_stages=1, **sizes,
-        )  # fmt: skip
+        maps_BOhw, sums_BS2O = stem_maps_and_sums(cells_BChw, weight_O377, with_sums)
         ctx.save_for_backward(cells_BChw, weight_O377)
         ctx.set_materialize_grads(False)
         if sums_BS2O is not None:
@@ -118,16 +136,11 @@ class _StemConvolution(torch.autograd.Function):
         patches, sizes = _sizes(cells_BChw, weight_O377, GRADIENT_TILE.pixels)
         programs = min(GRADIENT_TILE.programs, len(cells_BChw) * patches)
         partial_QTKO = torch.empty((programs, 4, 64, channels), device=cells_BChw.device)
-        d_weight_O377 = torch.empty_like(weight_O377)
         _stem_gradient_kernel[(programs,)](
             cells_BChw, d_maps_BOhw.contiguous(memory_format=torch.channels_last), partial_QTKO,
             len(cells_BChw) * patches, num_stages=GRADIENT_TILE.stages, **sizes,
         )  # fmt: skip
-        _total_kernel[(4, 64)](
-            partial_QTKO, d_weight_O377, programs, *d_weight_O377.stride(),
-            OUT=channels, ROWS=min(TOTAL_ROWS, power_of_two_from(programs)), num_warps=2 * WARPS,
-        )  # fmt: skip
-        return None, d_weight_O377, None
+        return None, total_of_partials(partial_QTKO, weight_O377), None
 
 
 def _sizes(cells_BChw: Tensor, weight_O377: Tensor, pixels: int) -> tuple[int, dict[str, int]]:

@@ -47,14 +47,12 @@ def takes_product(weight_MN: Tensor, d_out_RM: Tensor, given_RN: Tensor) -> bool
     )
 
 
-def weight_gradients(
-    products: Sequence[tuple[Tensor, Tensor, Tensor]], addresses: Addresses, programs: int | None = None
-) -> None:
-    """For each (d_out_RM, given_RN, out_MN): out = d_out^T x given; all of one dtype.
-
-    A program takes a multiprocessor to itself: fewer `programs` than there are leave room for what runs beside them.
-    """
+def weight_gradients(products: Sequence[tuple[Tensor, Tensor, Tensor]], addresses: Addresses) -> None:
+    """For each (d_out_RM, given_RN, out_MN): out = d_out^T x given; all of one dtype."""
     if not products:
+        return
+    if not runs_fused(*products[0]):
+        plain_weight_gradients(products)
         return
     rows = [
         (len(d_out_RM), [d_out_RM.data_ptr(), given_RN.data_ptr(), out_MN.data_ptr(), len(d_out_RM),
@@ -65,31 +63,27 @@ def weight_gradients(
     ]  # fmt: skip
     rows.sort(key=lambda row: -row[0])  # the longest sums first, so that all programs end at about the same time
     table = addresses.on_device([row for _, row in rows], products[0][2].device)
-    _weight_gradients_kernel[(min(len(rows), programs or len(rows)),)](
-        table, len(rows), M_TILE=TILE.outputs, N_TILE=TILE.inputs, DEPTH=TILE.depth, UNIT=UNIT,
+    _weight_gradients_kernel[(len(rows),)](
+        table, M_TILE=TILE.outputs, N_TILE=TILE.inputs, DEPTH=TILE.depth, UNIT=UNIT,
         DTYPE=triton_dtype(products[0][2].dtype), EVEN=all(length % TILE.depth == 0 for length, _ in rows),
         num_warps=TILE.warps, num_stages=TILE.stages,
     )  # fmt: skip
 
 
+def plain_weight_gradients(products: Sequence[tuple[Tensor, Tensor, Tensor]]) -> None:
+    """What the kernel computes."""
+    for d_out_RM, given_RN, out_MN in products:
+        out_MN.copy_(d_out_RM.t() @ given_RN)
+
+
 @jit
 @no_type_check
 def _weight_gradients_kernel(
-    table_ptr, tiles,
+    table_ptr,
     M_TILE: tl.constexpr, N_TILE: tl.constexpr, DEPTH: tl.constexpr, UNIT: tl.constexpr,
     DTYPE: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
-    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
-        _weight_gradient_tile(table_ptr + tile * 8, M_TILE, N_TILE, DEPTH, UNIT, DTYPE, EVEN)
-
-
-@jit
-@no_type_check
-def _weight_gradient_tile(
-    row_ptr,
-    M_TILE: tl.constexpr, N_TILE: tl.constexpr, DEPTH: tl.constexpr, UNIT: tl.constexpr,
-    DTYPE: tl.constexpr, EVEN: tl.constexpr,
-):  # fmt: skip
+    row_ptr = table_ptr + tl.program_id(0) * 8
     d_out_ptr = tensor_at(row_ptr, DTYPE)
     given_ptr = tensor_at(row_ptr + 1, DTYPE)
     out_ptr = tensor_at(row_ptr + 2, DTYPE)

@@ -1,0 +1,205 @@
+"""Gradients of weights that are owed until the end of a backward pass, and then paid at once."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor  # noqa: E402 - torch is an extra
+from torch.autograd.function import once_differentiable  # noqa: E402
+
+from egorecovery.policy.kernels import Account, gradients_owed, linear, mlp, owed, plain_kernels  # noqa: E402
+from egorecovery.policy.kernels.addresses import Addresses  # noqa: E402
+from egorecovery.policy.kernels.dispatch import INTERPRETED, triton  # noqa: E402
+from egorecovery.policy.kernels.norm_totals import many_totals, plain_many_totals  # noqa: E402
+from egorecovery.policy.kernels.weight_gradients import plain_weight_gradients, weight_gradients  # noqa: E402
+
+CUDA = torch.cuda.is_available()
+DEVICE = "cuda" if CUDA else "cpu"
+HALF = torch.bfloat16 if CUDA else torch.float16  # the interpreter cannot multiply bfloat16
+needs_kernels = pytest.mark.skipif(
+    triton is None or not (CUDA or INTERPRETED), reason="needs CUDA, or TRITON_INTERPRET=1"
+)
+
+
+class Product(torch.autograd.Function):
+    """given x weight^T, whose backward pass asks for the weight's gradient as kernels do."""
+
+    @staticmethod
+    def forward(ctx, given: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(given, weight)
+        return given @ weight.t()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, d_out: Tensor) -> tuple[Tensor, Tensor | None]:
+        given, weight = ctx.saved_tensors
+        return d_out @ weight, owed.weight_gradient(weight, d_out, given)
+
+
+@pytest.fixture
+def takes_all(monkeypatch) -> Iterator[None]:
+    """Accounts take whatever has a place, of any size, and pay in plain torch."""
+    monkeypatch.setattr(owed, "takes_product", lambda *_: True)
+    with plain_kernels():
+        yield
+
+
+def weights(count: int = 2) -> list[torch.nn.Parameter]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.nn.Parameter(torch.randn(4, 4, generator=generator)) for _ in range(count)]
+
+
+def places_of(parameters: list[torch.nn.Parameter]) -> dict[int, Tensor]:
+    return {id(weight): torch.full_like(weight, float("nan")) for weight in parameters}
+
+
+def gradients(parameters: list[torch.nn.Parameter], loss: Callable[[], Tensor]) -> list[Tensor]:
+    found = torch.autograd.grad(loss(), parameters)
+    return list(found)
+
+
+@pytest.mark.usefixtures("takes_all")
+def test_paid_gradients_are_those_of_an_ordinary_backward_pass_and_lie_where_they_are_wanted() -> None:
+    first, second = weights()
+    given = torch.randn(6, 4)
+    loss = lambda: Product.apply(Product.apply(given, first).relu(), second).square().sum()  # noqa: E731
+    wanted = gradients([first, second], loss)
+    account = Account(places_of([first, second]))
+    with gradients_owed(account):
+        loss().backward()
+        assert first.grad is None  # until it is paid
+    for weight, gradient in zip((first, second), wanted, strict=True):
+        assert weight.grad is account.places[id(weight)]
+        torch.testing.assert_close(weight.grad, gradient)
+
+
+@pytest.mark.usefixtures("takes_all")
+def test_a_weight_that_is_used_twice_gets_the_sum_of_both_gradients() -> None:
+    (weight,) = weights(1)
+    given = torch.randn(6, 4)
+    loss = lambda: Product.apply(Product.apply(given, weight).relu(), weight).square().sum()  # noqa: E731
+    (wanted,) = gradients([weight], loss)
+    account = Account(places_of([weight]))
+    with gradients_owed(account):
+        loss().backward()
+    assert weight.grad is account.places[id(weight)]
+    torch.testing.assert_close(weight.grad, wanted)
+
+
+@pytest.mark.usefixtures("takes_all")
+def test_a_weight_without_a_place_has_its_gradient_at_once() -> None:
+    first, second = weights()
+    given = torch.randn(6, 4)
+    with gradients_owed(Account(places_of([first]))):
+        Product.apply(Product.apply(given, first), second).sum().backward()
+        assert second.grad is not None
+        assert first.grad is None
+    assert first.grad is not None
+
+
+@pytest.mark.usefixtures("takes_all")
+def test_every_backward_pass_starts_with_nothing_owed() -> None:
+    (weight,) = weights(1)
+    given = torch.randn(6, 4)
+    account = Account(places_of([weight]))
+    for scale in (1.0, 3.0):
+        weight.grad = None
+        with gradients_owed(account):
+            (scale * Product.apply(given, weight)).sum().backward()
+        torch.testing.assert_close(weight.grad, scale * given.sum(dim=0).expand(4, 4))
+
+
+@pytest.mark.usefixtures("takes_all")
+def test_a_backward_pass_that_fails_leaves_no_account_open() -> None:
+    (weight,) = weights(1)
+    with pytest.raises(RuntimeError, match="on purpose"), gradients_owed(Account(places_of([weight]))):
+        raise RuntimeError("on purpose")
+    Product.apply(torch.randn(6, 4), weight).sum().backward()
+    assert weight.grad is not None
+
+
+def test_without_kernels_nothing_is_owed() -> None:
+    """In float32 on any device, and on a CPU in any type."""
+    weight = torch.nn.Parameter(torch.randn(128, 256))
+    account = Account(places_of([weight]))
+    with gradients_owed(account):
+        linear(torch.randn(2, 64, 256), weight).sum().backward()
+        assert weight.grad is not None
+    assert weight.grad is not account.places[id(weight)]
+
+
+@pytest.mark.gpu
+@needs_kernels
+@pytest.mark.parametrize("rows", [64, 192, 200])
+@pytest.mark.parametrize("shape", [(128, 256), (768, 256), (256, 1024)], ids=str)
+def test_many_products_in_one_launch_are_each_what_torch_says(rows: int, shape: tuple[int, int]) -> None:
+    outputs, inputs = shape
+    products = [
+        (
+            torch.randn(rows * times, outputs, device=DEVICE, dtype=HALF),
+            torch.randn(rows * times, inputs, device=DEVICE, dtype=HALF),
+            torch.full(shape, float("nan"), device=DEVICE, dtype=HALF),
+        )
+        for times in (1, 3)
+    ]
+    weight_gradients(products, Addresses())
+    exact = [
+        (d_out.double(), given.double(), torch.empty(shape, device=DEVICE).double()) for d_out, given, _ in products
+    ]
+    plain_weight_gradients(exact)
+    for (_, _, found), (_, _, wanted) in zip(products, exact, strict=True):
+        assert float((found.double() - wanted).norm() / wanted.norm()) < (4e-3 if torch.bfloat16 == HALF else 5e-4)
+
+
+@pytest.mark.gpu
+@needs_kernels
+@pytest.mark.parametrize("partials", [1, 100, 513, 3072])
+def test_sums_of_many_norms_in_one_launch_are_each_what_torch_says(partials: int) -> None:
+    sums = []
+    for width in (64, 256):
+        outs = [torch.full((width,), float("nan"), device=DEVICE, dtype=HALF) for _ in range(2)]
+        sums.append((torch.randn(partials, 2, width, device=DEVICE), *outs))
+    many_totals(sums, Addresses())
+    exact = [
+        (partial.double(), *(torch.empty(out.shape, device=DEVICE).double() for out in outs)) for partial, *outs in sums
+    ]
+    plain_many_totals(exact)
+    for (_, *found), (_, *wanted) in zip(sums, exact, strict=True):
+        for ours, theirs in zip(found, wanted, strict=True):
+            torch.testing.assert_close(ours.double(), theirs, rtol=1e-2, atol=1e-2 * partials**0.5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not CUDA, reason="needs CUDA")
+def test_a_captured_backward_pass_pays_at_every_replay() -> None:
+    """On the weights and inputs of that moment, with addresses written at capture."""
+    rise = torch.nn.Parameter(torch.randn(512, 256, device="cuda", dtype=torch.bfloat16) / 16)
+    fall = torch.nn.Parameter(torch.randn(256, 512, device="cuda", dtype=torch.bfloat16) / 16)
+    tokens = torch.randn(4, 64, 256, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    account = Account(places_of([rise, fall]))
+
+    def step() -> None:
+        rise.grad = fall.grad = tokens.grad = None
+        with gradients_owed(account):
+            mlp(tokens, rise, fall).float().square().sum().backward()
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    for _ in range(3):
+        with torch.no_grad():
+            tokens.copy_(torch.randn_like(tokens))
+        for place in account.places.values():
+            place.fill_(float("nan"))
+        graph.replay()
+        found = [account.places[id(weight)].clone() for weight in (rise, fall)]
+        wanted = torch.autograd.grad(mlp(tokens, rise, fall).float().square().sum(), [rise, fall])
+        for ours, theirs in zip(found, wanted, strict=True):
+            assert float((ours.float() - theirs.float()).norm() / theirs.float().norm()) < 1e-2
