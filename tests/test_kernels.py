@@ -3,6 +3,8 @@
 Kernel tests need a CUDA device, or TRITON_INTERPRET=1 and Triton for the small sizes on a CPU.
 """
 
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -21,7 +23,7 @@ from egorecovery.errors import RecipeError  # noqa: E402
 from egorecovery.policy import kernels  # noqa: E402
 from egorecovery.policy.config import VisionConfig  # noqa: E402
 from egorecovery.policy.kernels import projection  # noqa: E402
-from egorecovery.policy.kernels.dispatch import INTERPRETED, triton  # noqa: E402
+from egorecovery.policy.kernels.dispatch import INTERPRETED, triton, unproven  # noqa: E402
 from egorecovery.policy.kernels.group_norm import group_norm_act_twice  # noqa: E402
 from egorecovery.policy.kernels.layer_norm import plain_layer_norm  # noqa: E402
 from egorecovery.policy.kernels.mlp import plain_mlp  # noqa: E402
@@ -46,6 +48,12 @@ plain_only = pytest.mark.skipif(INTERPRETED, reason="the CPU runs kernels under 
 # Where two numbers are equal to rounding, a ReLU or a maximum may fall on another side than in float64: some 1 in 10
 # million does, and a single one is up to 1e-3 of a gradient's norm at these sizes.
 FLIPPED = 5e-3
+
+
+@pytest.fixture(autouse=True)
+def also_unproven_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This is where they are proven."""
+    monkeypatch.setattr(unproven, "enabled", True)
 
 
 @dataclass
@@ -830,3 +838,11 @@ def test_plain_kernels_switches_back_on_leaving():
     with kernels.plain_kernels():
         assert not kernels.fused.enabled
     assert kernels.fused.enabled == before
+
+
+@pytest.mark.parametrize(("asked", "enabled"), [("", "False"), ("1", "True")])
+def test_unproven_kernels_run_only_where_asked_for(asked: str, enabled: str) -> None:
+    tell = "from egorecovery.policy.kernels.dispatch import unproven; print(unproven.enabled)"
+    environment = {**os.environ, "EGORECOVERY_UNPROVEN_KERNELS": asked, "TRITON_INTERPRET": "0"}
+    told = subprocess.run([sys.executable, "-c", tell], env=environment, capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == enabled

@@ -27,12 +27,14 @@ KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 @dataclass
 class Switch:
-    """Whether kernels may run at all. Mutable and global: a parity test compares both paths of one model."""
+    """Whether kernels may run. Mutable and global: a parity test compares both paths of one model."""
 
     enabled: bool = True
 
 
 fused = Switch()
+# Kernels that no GPU has been seen to compute right yet: only where this is asked for (docs/speed.md).
+unproven = Switch(enabled=INTERPRETED or os.environ.get("EGORECOVERY_UNPROVEN_KERNELS") == "1")
 
 
 @contextmanager

@@ -33,7 +33,6 @@ BACKWARD_NUMBERS_ON_CHIP = 16384  # two tensors instead of one, still without sp
 NUMBERS_WANTED = 8192  # a smaller tile is better balanced over the multiprocessors, as long as it has the channels
 CHANNELS_WANTED = 32  # 64 contiguous bytes per pixel
 FEWEST_CHANNELS = 16  # 32 bytes: one memory sector
-FEWEST_ON_CHIP = 16
 
 
 def group_norm_act(
@@ -104,7 +103,7 @@ def _slice_sizes(image_NCHW: Tensor, groups: int, most_numbers: int) -> dict[str
     pixels = power_of_two_from(height * width)
     wanted = max(CHANNELS_WANTED, group, NUMBERS_WANTED // pixels)
     block = min(channels, wanted)
-    while pixels * block > most_numbers and block > max(FEWEST_ON_CHIP, group):
+    while pixels * block > most_numbers and block > max(FEWEST_CHANNELS, group):
         block //= 2
     if pixels * block > most_numbers:
         return None
