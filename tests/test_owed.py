@@ -9,7 +9,17 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402 - torch is an extra
 from torch.autograd.function import once_differentiable  # noqa: E402
 
-from egorecovery.policy.kernels import Account, gradients_owed, linear, mlp, owed, plain_kernels  # noqa: E402
+from egorecovery.policy.kernels import (  # noqa: E402
+    Account,
+    gradients_owed,
+    group_norm_act,
+    layer_norm,
+    linear,
+    mlp,
+    owed,
+    pay_when_reached,
+    plain_kernels,
+)
 from egorecovery.policy.kernels.addresses import Addresses  # noqa: E402
 from egorecovery.policy.kernels.dispatch import INTERPRETED, triton  # noqa: E402
 from egorecovery.policy.kernels.norm_totals import many_totals, plain_many_totals  # noqa: E402
@@ -112,6 +122,59 @@ def test_every_backward_pass_starts_with_nothing_owed() -> None:
 
 
 @pytest.mark.usefixtures("takes_all")
+def test_what_a_failed_backward_pass_owed_is_not_paid_by_the_next() -> None:
+    (weight,) = weights(1)
+    given = torch.randn(6, 4)
+    account = Account(places_of([weight]))
+
+    def one_pass(scale: float, arrived: Callable[[Tensor], None]) -> None:
+        read = given.clone().requires_grad_()
+        read.register_hook(arrived)  # after the weight's gradient is owed
+        with gradients_owed(account):
+            (scale * Product.apply(read, weight)).sum().backward()
+
+    def fail(_: Tensor) -> None:
+        raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        one_pass(5.0, fail)
+    assert weight.grad is None
+    one_pass(1.0, lambda _: None)
+    torch.testing.assert_close(weight.grad, given.sum(dim=0).expand(4, 4))
+
+
+@pytest.mark.usefixtures("takes_all")
+def test_gradients_that_were_not_dropped_add_up_over_passes() -> None:
+    (weight,) = weights(1)
+    given = torch.randn(6, 4)
+    account = Account(places_of([weight]))
+    for scale in (1.0, 3.0):
+        with gradients_owed(account):
+            (scale * Product.apply(given, weight)).sum().backward()
+    torch.testing.assert_close(weight.grad, 4 * given.sum(dim=0).expand(4, 4))
+
+
+@pytest.mark.usefixtures("takes_all")
+def test_what_is_paid_halfway_is_not_overwritten_by_a_later_use() -> None:
+    first, second = weights()
+    given = torch.randn(6, 4)
+
+    def loss(halfway: Callable[[], object] = lambda: None) -> Tensor:
+        between = Product.apply(Product.apply(given, first), second).relu()
+        between.register_hook(lambda _: halfway())
+        return Product.apply(between, first).square().sum()
+
+    wanted = gradients([first, second], loss)
+    account = Account(places_of([first, second]))
+    with gradients_owed(account):
+        loss(account.pay_beside).backward()
+        assert bool(account.places[id(first)].isfinite().all())  # paid by now
+    for weight, gradient in zip((first, second), wanted, strict=True):
+        assert weight.grad is account.places[id(weight)]
+        torch.testing.assert_close(weight.grad, gradient)
+
+
+@pytest.mark.usefixtures("takes_all")
 def test_a_backward_pass_that_fails_leaves_no_account_open() -> None:
     (weight,) = weights(1)
     with pytest.raises(RuntimeError, match="on purpose"), gradients_owed(Account(places_of([weight]))):
@@ -120,14 +183,37 @@ def test_a_backward_pass_that_fails_leaves_no_account_open() -> None:
     assert weight.grad is not None
 
 
-def test_without_kernels_nothing_is_owed() -> None:
-    """In float32 on any device, and on a CPU in any type."""
+def test_a_float32_gradient_is_never_owed() -> None:
     weight = torch.nn.Parameter(torch.randn(128, 256))
     account = Account(places_of([weight]))
     with gradients_owed(account):
         linear(torch.randn(2, 64, 256), weight).sum().backward()
         assert weight.grad is not None
     assert weight.grad is not account.places[id(weight)]
+
+
+@pytest.mark.gpu
+@needs_kernels
+def test_products_and_norms_are_paid_what_they_get_at_once() -> None:
+    generator = torch.Generator().manual_seed(0)
+    half = {"device": DEVICE, "dtype": HALF}
+    weight = torch.nn.Parameter((torch.randn(128, 256, generator=generator) / 16).to(**half))
+    scales = [torch.nn.Parameter(torch.randn(width, generator=generator).to(**half)) for width in (256, 256, 32, 32)]
+    parameters = [weight, *scales]
+    tokens = torch.randn(2, 40, 256, generator=generator).to(**half)
+
+    def loss() -> Tensor:
+        out_BNM = linear(layer_norm(tokens, *scales[:2]), weight)
+        image = out_BNM.view(2, 32, 8, 20).contiguous(memory_format=torch.channels_last)
+        return group_norm_act(image, 4, *scales[2:]).float().square().mean()
+
+    wanted = gradients(parameters, loss)
+    account = Account(places_of(parameters))
+    with gradients_owed(account):
+        loss().backward()
+    for parameter, gradient in zip(parameters, wanted, strict=True):
+        assert parameter.grad is account.places[id(parameter)]
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-2, atol=1e-4)
 
 
 @pytest.mark.gpu
@@ -203,3 +289,40 @@ def test_a_captured_backward_pass_pays_at_every_replay() -> None:
         wanted = torch.autograd.grad(mlp(tokens, rise, fall).float().square().sum(), [rise, fall])
         for ours, theirs in zip(found, wanted, strict=True):
             assert float((ours.float() - theirs.float()).norm() / theirs.float().norm()) < 1e-2
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not CUDA, reason="needs CUDA")
+def test_a_graph_holds_two_payments_of_the_same_size() -> None:
+    """One beside the backward pass and one at its end, each with a table of its own."""
+    parameters = [torch.nn.Parameter(torch.randn(256, 256, device="cuda", dtype=torch.bfloat16) / 16) for _ in range(2)]
+    tokens = torch.randn(4, 64, 256, device="cuda", dtype=torch.bfloat16)
+    account = Account(places_of(parameters))
+
+    def loss() -> Tensor:
+        between = linear(tokens, parameters[0])
+        pay_when_reached(between)
+        return linear(between, parameters[1]).float().square().sum()
+
+    def step() -> None:
+        for parameter in parameters:
+            parameter.grad = None
+        with gradients_owed(account):
+            loss().backward()
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(2):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    for place in account.places.values():
+        place.fill_(float("nan"))
+    graph.replay()
+    wanted = gradients(parameters, loss)
+    for parameter, gradient in zip(parameters, wanted, strict=True):
+        found = account.places[id(parameter)].float()
+        assert float((found - gradient.float()).norm() / gradient.float().norm()) < 1e-2

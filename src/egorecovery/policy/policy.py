@@ -87,12 +87,12 @@ class Policy(nn.Module):
     def tokens(self, images_VB3SS: Tensor, state_BA: Tensor, robots: int, keep_KB: Tensor | None = None) -> Tensor:
         """The trunk's action tokens: everything shared runs once, on both embodiments together."""
         places = self.place_ND.chunk(len(self.views) + 1)
-        looks = zip(self.views, self.stems, images_VB3SS, places, strict=False)
+        looks = zip(self.views, self.stems, images_VB3SS, places[:-1], strict=True)
         parts: list[Callable[[], Tensor]] = [
             lambda view=view, stem=stem, pixels=pixels_B3SS, place=place_MD: stem(view(pixels)) + place
             for view, stem, pixels_B3SS, place_MD in looks
         ]
-        observed = side_by_side([*parts, lambda: self._felt(state_BA, robots) + places[-1]], images_VB3SS)
+        observed = side_by_side([*parts, lambda: self._felt(state_BA, robots) + places[-1]], images_VB3SS, state_BA)
         stream_BND = torch.cat([self.action_tokens(len(state_BA)), *observed], dim=1)
         pay_when_reached(stream_BND)  # what follows in a backward pass is the views', each on a part of the GPU
         return self.trunk(stream_BND, keep_KB, wanted=self.config.action_tokens)

@@ -16,11 +16,11 @@ from egorecovery.errors import RecipeError
 from egorecovery.policy.config import VisionConfig
 from egorecovery.policy.kernels import (
     group_norm_act,
+    group_norm_act_twice,
     group_norm_relu_max_pool,
     stem_convolution,
     stem_norm_pool,
 )
-from egorecovery.policy.kernels.group_norm import group_norm_act_twice
 
 
 class GroupNorm(nn.Module):

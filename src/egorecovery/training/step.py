@@ -72,7 +72,10 @@ class TrainingStep:
         self._summed += 1
 
     def rehearse(self, plan: StepPlan) -> dict[str, Tensor]:
-        """Forward and backward without an update or a trace: to count work, or to compare gradients."""
+        """Forward and backward without an update or a trace: to count work, or to compare gradients.
+
+        Those of another rehearsal come to lie in the same memory: copy what is to be kept.
+        """
         self._load(plan.shard(self._runtime.rank, self._runtime.ranks, self._recipe.batch.robot))
         return self._backward()
 
@@ -221,7 +224,7 @@ class TrainingStep:
     def _captured(self) -> Callable[[], None]:
         """The step as a CUDA graph. Warm-up runs change nothing: updates are switched off, the rest is put back."""
         before = {name: value.clone() for name, value in self.clip.state().items()}
-        sums = {name: value.clone() for name, value in self._sums.items()}
+        names, sums_N = list(self._sums), self._sums_N.clone()
         self._stopped.fill_(1)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -234,8 +237,7 @@ class TrainingStep:
         with torch.cuda.graph(graph, stream=torch.cuda.Stream(priority=URGENT)):
             self._compute()
         self.clip.load(before)
-        for name, total in self._sums.items():
-            total.copy_(sums[name]) if name in sums else total.zero_()
+        self._sums_N.copy_(sums_N if list(self._sums) == names else torch.zeros_like(self._sums_N))
         self._stopped.zero_()
         self._bad_step.fill_(-1)
         return graph.replay

@@ -3,7 +3,7 @@
 from egorecovery.policy.kernels.attention import cross_attention, self_attention
 from egorecovery.policy.kernels.augment import CELL_STEM_PADDING, gather_augmented, stem_weight_space_to_depth
 from egorecovery.policy.kernels.dispatch import fused, plain_kernels
-from egorecovery.policy.kernels.group_norm import group_norm_act
+from egorecovery.policy.kernels.group_norm import group_norm_act, group_norm_act_twice
 from egorecovery.policy.kernels.group_norm_max_pool import group_norm_relu_max_pool
 from egorecovery.policy.kernels.layer_norm import add_layer_norm, layer_norm
 from egorecovery.policy.kernels.linear import linear
@@ -23,6 +23,7 @@ __all__ = [
     "gather_augmented",
     "gradients_owed",
     "group_norm_act",
+    "group_norm_act_twice",
     "group_norm_relu_max_pool",
     "layer_norm",
     "linear",

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from egorecovery.policy.kernels.dispatch import jit, tl
 
+PAYMENTS = 2  # of a step, beside its backward pass and at its end: as many tables may have the same shape
+
 
 class Addresses:
     """Host memory of one step's tables. Pinned memory is taken before a capture, where nothing may be allocated."""
@@ -26,14 +28,14 @@ class Addresses:
             return table
         if not torch.cuda.is_current_stream_capturing():
             self._provide(table)
-            return table.to(device)
+            return table.pin_memory().to(device, non_blocking=True)  # from other memory the host would wait
         pinned = self._take(table)
         self._captured.append(pinned)
         return torch.empty_like(table, device=device).copy_(pinned.copy_(table), non_blocking=True)
 
     def _provide(self, like: Tensor) -> None:
         """A warm-up run asks for the same tables as the capture that follows it."""
-        if not any(spare.shape == like.shape for spare in self._spare):
+        if sum(spare.shape == like.shape for spare in self._spare) < PAYMENTS:
             self._spare.append(torch.empty_like(like, pin_memory=True))
 
     def _take(self, like: Tensor) -> Tensor:

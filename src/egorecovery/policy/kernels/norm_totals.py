@@ -11,7 +11,7 @@ from torch import Tensor
 from egorecovery.policy.kernels.addresses import Addresses, tensor_at, triton_dtype
 from egorecovery.policy.kernels.dispatch import ceil_div, jit, power_of_two_from, runs_fused, tl
 
-TOTAL_ROWS = 512  # partial sums that one program adds at a time: all of them here, so their loads wait once
+TOTAL_ROWS = 512  # partial sums that one program adds at a time: their loads wait once
 TOTAL_COLUMNS = 8  # 32 bytes, one memory sector: as many programs as there can be without reading twice
 MANY_COLUMNS = 32  # with many norms there are programs enough
 WARPS = 4

@@ -29,21 +29,20 @@ class Account:
     _products: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)  # weight, d_out_RM, given_RN
     _sums: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)  # partial_P2D, two weights
     _streams: set[torch.cuda.Stream] = field(default_factory=set)  # on which the parts were made
-    _paid: list[Tensor] = field(default_factory=list)
+    _paid: dict[int, Tensor] = field(default_factory=dict)
     _beside: torch.cuda.Stream | None = None
 
     def owe_product(self, weight_MN: Tensor, d_out_RM: Tensor, given_RN: Tensor) -> bool:
-        """False where the caller must compute it: this weight is not taken, or was used before in this pass."""
-        known = id(weight_MN) in self.places and not self._taken(weight_MN)
-        if not (known and takes_product(weight_MN, d_out_RM, given_RN)):
+        """False where the caller must compute it: this weight is not taken, or has a gradient already."""
+        if not (self._has_room_for(weight_MN) and takes_product(weight_MN, d_out_RM, given_RN)):
             return False
         self._products[id(weight_MN)] = weight_MN, d_out_RM, given_RN
         self._made_here(d_out_RM)
         return True
 
     def owe_sums(self, first_D: Tensor, second_D: Tensor, partial_P2D: Tensor) -> bool:
-        known = id(first_D) in self.places and id(second_D) in self.places and not self._taken(first_D)
-        if not (known and takes_sums(first_D, second_D, partial_P2D)):
+        room = self._has_room_for(first_D) and self._has_room_for(second_D)
+        if not (room and takes_sums(first_D, second_D, partial_P2D)):
             return False
         self._sums[id(first_D)] = partial_P2D, first_D, second_D
         self._made_here(partial_P2D)
@@ -60,12 +59,15 @@ class Account:
         with self._on_a_stream_beside():
             self._pay_products()
         self._pay_sums()
-        if self._beside is not None:
+        if self._beside is not None and self._streams:
             torch.cuda.current_stream(self._beside.device).wait_stream(self._beside)
-        for weight in self._paid:
+        for weight in self._paid.values():
             place = self.places[id(weight)]
             weight.grad = place if weight.grad is None else place.add_(weight.grad)  # the latter of a second use
-        self._paid, self._streams = [], set()
+
+    def forget(self) -> None:
+        """The next pass starts with nothing owed, also when this one failed."""
+        self._products, self._sums, self._paid, self._streams = {}, {}, {}, set()
 
     def _on_a_stream_beside(self) -> AbstractContextManager[object]:
         if not self._streams:
@@ -80,13 +82,13 @@ class Account:
         self._wait_for([part for _, *parts in products for part in parts])
         placed = [(d_out, given, self.places[id(weight)]) for weight, d_out, given in products]
         weight_gradients(placed, self.addresses)
-        self._paid += [weight for weight, *_ in products]
+        self._paid |= {id(weight): weight for weight, *_ in products}
 
     def _pay_sums(self) -> None:
         sums, self._sums = list(self._sums.values()), {}
         self._wait_for([partial for partial, *_ in sums])
         many_totals([(partial, self.places[id(a)], self.places[id(b)]) for partial, a, b in sums], self.addresses)
-        self._paid += [weight for _, *pair in sums for weight in pair]
+        self._paid |= {id(weight): weight for _, *pair in sums for weight in pair}
 
     def _wait_for(self, parts: list[Tensor]) -> None:
         for stream in self._streams:
@@ -95,8 +97,10 @@ class Account:
             if part.is_cuda:  # it may be another stream's memory, which must not be given away under us
                 part.record_stream(torch.cuda.current_stream(part.device))
 
-    def _taken(self, weight: Tensor) -> bool:
-        return id(weight) in self._products or id(weight) in self._sums or any(weight is paid for paid in self._paid)
+    def _has_room_for(self, weight: Tensor) -> bool:
+        """A place that holds nothing yet: neither of another use in this pass nor of a pass before it."""
+        taken = any(id(weight) in each for each in (self._products, self._sums, self._paid))
+        return id(weight) in self.places and weight.grad is None and not taken
 
     def _made_here(self, tensor: Tensor) -> None:
         if tensor.is_cuda:
@@ -112,9 +116,10 @@ def gradients_owed(account: Account) -> Iterator[None]:
     _open.append(account)
     try:
         yield
+        account.pay()
     finally:
         _open.remove(account)
-    account.pay()
+        account.forget()
 
 
 def pay_when_reached(tensor: Tensor) -> None:

@@ -99,7 +99,7 @@ class _StemNormPool(torch.autograd.Function):
         patches = pictures * ceil_div(height, GRADIENT_TILE.pixels // 2) * ceil_div(width, 16)
         programs = min(GRADIENT_TILE.programs, patches)
         partial_QTKO = torch.empty((programs, 4, 64, channels), device=maps_BOhw.device)
-        _gradient_kernel[(programs,)](
+        _stem_norm_pool_gradient_kernel[(programs,)](
             cells, maps_BOhw, code_BOQ, d_pooled_BOQ, affine_B3O, partial_QTKO, patches,
             H=height, W=width, OUT=channels, TILE=GRADIENT_TILE.pixels, TURNED=GRADIENT_TILE.turned,
             num_stages=GRADIENT_TILE.stages, num_warps=WARPS,
@@ -223,7 +223,7 @@ def _map_at(maps_ptr, image, y, x, H: tl.constexpr, W: tl.constexpr, OUT: tl.con
 
 @jit
 @no_type_check
-def _gradient_kernel(
+def _stem_norm_pool_gradient_kernel(
     cells_ptr, maps_ptr, code_ptr, d_pooled_ptr, affine_ptr, partial_ptr, patches,
     H: tl.constexpr, W: tl.constexpr, OUT: tl.constexpr, TILE: tl.constexpr, TURNED: tl.constexpr,
 ):  # fmt: skip
