@@ -28,7 +28,7 @@ from egorecovery.policy.kernels.group_norm import group_norm_act_twice  # noqa: 
 from egorecovery.policy.kernels.layer_norm import plain_layer_norm  # noqa: E402
 from egorecovery.policy.kernels.mlp import plain_mlp  # noqa: E402
 from egorecovery.policy.kernels.norm_totals import totals  # noqa: E402
-from egorecovery.policy.kernels.stem import GRADIENT_TILE  # noqa: E402
+from egorecovery.policy.kernels.stem_gradient import GRADIENT_TILE  # noqa: E402
 from egorecovery.policy.kernels.stem_norm_pool import GRADIENT_TILE as NORM_POOL_TILE  # noqa: E402
 from egorecovery.policy.vision import ViewEncoder  # noqa: E402
 

@@ -25,12 +25,8 @@ from egorecovery.policy.kernels.group_norm_max_pool import (
 )
 from egorecovery.policy.kernels.group_norm_parts import gradient_means
 from egorecovery.policy.kernels.owed import norm_gradients
-from egorecovery.policy.kernels.stem import (
-    stem_convolution_and_sums,
-    stem_fits,
-    stem_maps_and_sums,
-    total_of_partials,
-)
+from egorecovery.policy.kernels.stem import stem_convolution_and_sums, stem_fits, stem_maps_and_sums
+from egorecovery.policy.kernels.stem_gradient import total_of_partials
 
 
 @dataclass
