@@ -24,7 +24,7 @@ KINDS = (  # first match wins
     ("our attention", r"_attention_"),
     ("our layer norm", r"_layer_norm_"),
     ("our MLP", r"_mlp_"),
-    ("our group norm and pooling", r"^(_whole_|stats_kernel|_apply|_pool|_reduce|_gradient)"),
+    ("our group norm and pooling", r"^(_whole_|stats_kernel|apply_kernel|_pool|_?reduce_kernel|_?gradient_kernel)"),
     ("our weight gradients", r"_weight_gradients_kernel"),
     ("our stem", r"_stem_|_weight_kernel|_affine_kernel|_total_kernel"),
     ("our modulation and projection", r"_modulate_|_project_"),

@@ -17,11 +17,11 @@ from torch.nn.functional import group_norm as torch_group_norm
 from torch.nn.functional import relu as torch_relu
 
 from egorecovery.policy.kernels.dispatch import is_power_of_two, jit, power_of_two_from, runs_fused, tl
+from egorecovery.policy.kernels.group_norm_large import apply_kernel, gradient_kernel, reduce_kernel
 from egorecovery.policy.kernels.group_norm_parts import (
     EPSILON,
-    gradient_means,
+    arriving,
     map_parts,
-    moments_of_sums,
     part_sizes,
     stats_kernel,
     total_of_group,
@@ -145,7 +145,7 @@ class _GroupNormAct(torch.autograd.Function):
             sizes = part_sizes(image_NCHW, groups, parts)
             sums_NS2C = torch.empty((images, parts, 2, channels), dtype=torch.float32, device=image_NCHW.device)
             stats_kernel[(parts, images)](image_NCHW, sums_NS2C, **sizes)
-            _apply_kernel[(parts, images)](
+            apply_kernel[(parts, images)](
                 image_NCHW, residual_NCHW, weight_C, bias_C, sums_NS2C, out_NCHW, moments_N2C, EPSILON, **sizes, **flags
             )
         # The mask of a ReLU with no residual follows from the input; with one, the output is kept (and by the next
@@ -185,13 +185,13 @@ class _GroupNormAct(torch.autograd.Function):
             )  # fmt: skip
         else:
             sizes = part_sizes(image_NCHW, ctx.groups, parts)
-            _reduce_kernel[(parts, images)](
+            reduce_kernel[(parts, images)](
                 image_NCHW, out_NCHW, d_out_NCHW, d_again_NCHW, weight_C, bias_C, moments_N2C, d_masked_NCHW,
                 sums_NS2C, **sizes, **flags,
             )  # fmt: skip
             # The masked gradient, once written for the residual, saves reading the output and both gradients again.
             rest = (d_out_NCHW, d_again_NCHW) if d_masked_NCHW is None else (d_masked_NCHW, None)
-            _gradient_kernel[(parts, images)](
+            gradient_kernel[(parts, images)](
                 image_NCHW, *rest, weight_C, bias_C, moments_N2C, sums_NS2C, d_image_NCHW,
                 RELU=ctx.relu and d_masked_NCHW is None, TWICE=twice and d_masked_NCHW is None, **sizes,
             )  # fmt: skip
@@ -233,16 +233,6 @@ def _whole_forward_kernel(
 
 @jit
 @no_type_check
-def _arriving(d_out_ptr, d_again_ptr, at, inside, TWICE: tl.constexpr):
-    """The gradient of the output, of both readers where there are two."""
-    d_out_PC = tl.load(d_out_ptr + at, mask=inside, other=0.0).to(tl.float32)
-    if TWICE:
-        d_out_PC += tl.load(d_again_ptr + at, mask=inside, other=0.0).to(tl.float32)
-    return d_out_PC
-
-
-@jit
-@no_type_check
 def _whole_backward_kernel(
     image_ptr, out_ptr, d_out_ptr, d_again_ptr, weight_ptr, bias_ptr, moments_ptr, d_image_ptr, d_masked_ptr, sums_ptr,
     HW: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, BLOCK_HW: tl.constexpr, BLOCK_C: tl.constexpr,
@@ -257,7 +247,7 @@ def _whole_backward_kernel(
     rstd_C = tl.load(moments_ptr + image * 2 * C + C + c)
     weight_C = tl.load(weight_ptr + c).to(tl.float32)
     hat_PC = (tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32) - mean_C[None, :]) * rstd_C[None, :]
-    d_out_PC = _arriving(d_out_ptr, d_again_ptr, at, inside, TWICE)
+    d_out_PC = arriving(d_out_ptr, d_again_ptr, at, inside, TWICE)
     if RELU:
         if HAS_RESIDUAL:
             out_PC = tl.load(out_ptr + at, mask=inside, other=0.0).to(tl.float32)
@@ -274,93 +264,3 @@ def _whole_backward_kernel(
     along_C = total_of_group(weight_C * d_weight_C, GROUP, BLOCK_C) / (HW * GROUP)
     d_image_PC = (d_out_PC * weight_C[None, :] - mean_d_C[None, :] - hat_PC * along_C[None, :]) * rstd_C[None, :]
     tl.store(d_image_ptr + at, d_image_PC.to(d_image_ptr.dtype.element_ty), mask=inside)
-
-
-@jit
-@no_type_check
-def _apply_kernel(
-    image_ptr, residual_ptr, weight_ptr, bias_ptr, sums_ptr, out_ptr, moments_ptr, epsilon,
-    HW: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
-    ROWS: tl.constexpr, HAS_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
-):  # fmt: skip
-    # Backwards through the batch: the images summed last are still in the cache.
-    image = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
-    mean_C, rstd_C = moments_of_sums(sums_ptr, image, epsilon, HW, C, GROUP, PARTS)
-    c = tl.arange(0, C)
-    if tl.program_id(0) == 0:
-        tl.store(moments_ptr + image * 2 * C + c, mean_C)
-        tl.store(moments_ptr + image * 2 * C + C + c, rstd_C)
-    scale_C = rstd_C * tl.load(weight_ptr + c).to(tl.float32)
-    shift_C = tl.load(bias_ptr + c).to(tl.float32) - mean_C * scale_C
-    for start in range(0, PART, ROWS):
-        p = tl.program_id(0) * PART + start + tl.arange(0, ROWS)
-        inside = p[:, None] < HW
-        at = image * HW * C + p[:, None] * C + c[None, :]
-        out_PC = tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32) * scale_C[None, :] + shift_C[None, :]
-        if HAS_RESIDUAL:
-            out_PC += tl.load(residual_ptr + at, mask=inside, other=0.0).to(tl.float32)
-        if RELU:
-            out_PC = tl.maximum(out_PC, 0.0)
-        tl.store(out_ptr + at, out_PC.to(out_ptr.dtype.element_ty), mask=inside)
-
-
-@jit
-@no_type_check
-def _reduce_kernel(
-    image_ptr, out_ptr, d_out_ptr, d_again_ptr, weight_ptr, bias_ptr, moments_ptr, d_masked_ptr, sums_ptr,
-    HW: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
-    ROWS: tl.constexpr, HAS_RESIDUAL: tl.constexpr, RELU: tl.constexpr, TWICE: tl.constexpr,
-):  # fmt: skip
-    image = tl.program_id(1).to(tl.int64)
-    c = tl.arange(0, C)
-    mean_C = tl.load(moments_ptr + image * 2 * C + c)
-    rstd_C = tl.load(moments_ptr + image * 2 * C + C + c)
-    weight_C = tl.load(weight_ptr + c).to(tl.float32)
-    bias_C = tl.load(bias_ptr + c).to(tl.float32)
-    d_bias_PC = tl.zeros((ROWS, C), dtype=tl.float32)
-    d_weight_PC = tl.zeros((ROWS, C), dtype=tl.float32)
-    for start in range(0, PART, ROWS):
-        p = tl.program_id(0) * PART + start + tl.arange(0, ROWS)
-        inside = p[:, None] < HW
-        at = image * HW * C + p[:, None] * C + c[None, :]
-        hat_PC = (tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32) - mean_C[None, :]) * rstd_C[None, :]
-        d_out_PC = _arriving(d_out_ptr, d_again_ptr, at, inside, TWICE)
-        if RELU:
-            if HAS_RESIDUAL:
-                out_PC = tl.load(out_ptr + at, mask=inside, other=0.0).to(tl.float32)
-            else:
-                out_PC = hat_PC * weight_C[None, :] + bias_C[None, :]
-            d_out_PC = tl.where(out_PC > 0.0, d_out_PC, 0.0)
-        if HAS_RESIDUAL:
-            tl.store(d_masked_ptr + at, d_out_PC.to(d_masked_ptr.dtype.element_ty), mask=inside)
-        d_bias_PC += d_out_PC
-        d_weight_PC += d_out_PC * hat_PC
-    sums_at = (image * PARTS + tl.program_id(0)) * 2 * C + c
-    tl.store(sums_ptr + sums_at, tl.sum(d_bias_PC, axis=0))
-    tl.store(sums_ptr + sums_at + C, tl.sum(d_weight_PC, axis=0))
-
-
-@jit
-@no_type_check
-def _gradient_kernel(
-    image_ptr, d_out_ptr, d_again_ptr, weight_ptr, bias_ptr, moments_ptr, sums_ptr, d_image_ptr,
-    HW: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr, PART: tl.constexpr,
-    ROWS: tl.constexpr, RELU: tl.constexpr, TWICE: tl.constexpr,
-):  # fmt: skip
-    image = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
-    c = tl.arange(0, C)
-    mean_C = tl.load(moments_ptr + image * 2 * C + c)
-    rstd_C = tl.load(moments_ptr + image * 2 * C + C + c)
-    weight_C = tl.load(weight_ptr + c).to(tl.float32)
-    bias_C = tl.load(bias_ptr + c).to(tl.float32)
-    mean_d_C, along_C = gradient_means(sums_ptr, weight_C, image, HW, C, GROUP, PARTS)
-    for start in range(0, PART, ROWS):
-        p = tl.program_id(0) * PART + start + tl.arange(0, ROWS)
-        inside = p[:, None] < HW
-        at = image * HW * C + p[:, None] * C + c[None, :]
-        hat_PC = (tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32) - mean_C[None, :]) * rstd_C[None, :]
-        d_hat_PC = _arriving(d_out_ptr, d_again_ptr, at, inside, TWICE) * weight_C[None, :]
-        if RELU:
-            d_hat_PC = tl.where(hat_PC * weight_C[None, :] + bias_C[None, :] > 0.0, d_hat_PC, 0.0)
-        d_image_PC = (d_hat_PC - mean_d_C[None, :] - hat_PC * along_C[None, :]) * rstd_C[None, :]
-        tl.store(d_image_ptr + at, d_image_PC.to(d_image_ptr.dtype.element_ty), mask=inside)

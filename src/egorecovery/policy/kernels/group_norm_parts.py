@@ -68,6 +68,16 @@ def stats_kernel(
 
 @jit
 @no_type_check
+def arriving(d_out_ptr, d_again_ptr, at, inside, TWICE: tl.constexpr):
+    """The gradient of the output, of both readers where there are two."""
+    d_out_PC = tl.load(d_out_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    if TWICE:
+        d_out_PC += tl.load(d_again_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    return d_out_PC
+
+
+@jit
+@no_type_check
 def sums_of_image(sums_ptr, image, C: tl.constexpr, PARTS: tl.constexpr):
     """Both sums of every channel over the whole image."""
     s = tl.arange(0, PARTS)
