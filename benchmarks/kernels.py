@@ -30,10 +30,12 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from egorecovery.policy import kernels
 from egorecovery.policy.kernels import attention, group_norm, group_norm_max_pool
+from egorecovery.policy.kernels.addresses import Addresses
 from egorecovery.policy.kernels.dispatch import unproven
 from egorecovery.policy.kernels.layer_norm import plain_add_layer_norm, plain_layer_norm
 from egorecovery.policy.kernels.modulation import plain_modulate
 from egorecovery.policy.kernels.projection import plain_project
+from egorecovery.policy.kernels.weight_gradients import weight_gradients
 from egorecovery.policy.side_by_side import side_by_side
 
 mlp = import_module("egorecovery.policy.kernels.mlp")  # its function hides it in the package
@@ -394,12 +396,38 @@ def stem_norm_pool_sweep() -> list[Row]:
     return rows
 
 
+def weight_gradients_row(blocks: int, layers: int) -> Row:
+    """Those of some blocks of the trunk and some layers of a decoder, in one launch; the library's one by one."""
+    block = ((768, 256), (256, 256), (1024, 256), (256, 1024))
+    sizes = [(24576, *size) for size in block * blocks] + [(9600, *size) for size in (*block, *block[1:2] * 2) * layers]
+    addresses = Addresses()
+
+    def inputs() -> list[Tensor]:
+        made = [(normal(rows, outputs), normal(rows, inputs)) for rows, outputs, inputs in sizes]
+        return [tensor.detach() for pair in made for tensor in pair]
+
+    def ours(*given: Tensor) -> list[Tensor]:
+        outs = [given[0].new_empty(outputs, inputs) for _, outputs, inputs in sizes]
+        weight_gradients(list(zip(given[::2], given[1::2], outs, strict=True)), addresses)
+        return outs
+
+    def library(*given: Tensor) -> list[Tensor]:
+        return [d_out.t() @ x for d_out, x in zip(given[::2], given[1::2], strict=True)]
+
+    tflop = sum(2 * rows * outputs * inputs for rows, outputs, inputs in sizes) / 1e12
+    return Row(
+        f"weight gradients of {blocks} blocks, {layers} layers ({tflop:.3f} TFLOP)",
+        sum(2 * rows * (outputs + inputs) for rows, outputs, inputs in sizes), inputs,
+        {"ours": ours, "library": library}, plain=library,
+    )  # fmt: skip
+
+
 def all_rows(sweep: bool) -> list[Row]:
     rows = attention_rows() + layer_norm_rows() + group_norm_rows()
     rows += [augment_row(size, cells) for size in (224, 96) for cells in (False, True)]
     rows += [stem_row(size, cells) for size in (224, 96) for cells in (False, True)]
     rows += [stem_norm_pool_row(224), stem_norm_pool_row(96), three_views(stem_norm_pool_row(224))]
-    rows += mlp_rows(24576) + mlp_rows(9600) + action_head_rows()
+    rows += [*mlp_rows(24576), *mlp_rows(9600), *action_head_rows(), weight_gradients_row(4, 8)]
     return rows + sweep_rows() if sweep else rows
 
 

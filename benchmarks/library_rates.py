@@ -6,7 +6,6 @@ sum is what a step would take if it were made of library calls alone, with nothi
 python benchmarks/library_rates.py
 """
 
-import statistics
 from collections.abc import Callable, Sequence
 
 import torch
@@ -15,9 +14,10 @@ from rich.table import Table
 from torch import Tensor
 from torch.nn.functional import conv2d, linear
 
+from kernels import graph_us, normal
+
 BATCH = 192
 INPUTS = 6
-ROUNDS = 7
 ROWS = {"trunk": BATCH * 128, "one decoder": BATCH // 2 * 100}
 WEIGHTS = {"qkv": (768, 256), "out": (256, 256), "rise": (1024, 256), "fall": (256, 1024)}  # outputs, inputs
 # In, out, side of the map at 224 pixels, kernel, stride, how often a ResNet-18 has it
@@ -28,33 +28,9 @@ CONVOLUTIONS = [
 ]  # fmt: skip
 
 
-def normal(*shape: int, images: bool = False) -> Tensor:
-    made = torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
-    return made.contiguous(memory_format=torch.channels_last) if images else made
-
-
 def microseconds(calls: Sequence[Callable[[], object]]) -> float:
-    """Median time of one call."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for call in calls[:2]:
-            call()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for call in calls:
-            call()
-    graph.replay()
-    times = []
-    for _ in range(ROUNDS):
-        before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        before.record()
-        graph.replay()
-        after.record()
-        after.synchronize()
-        times.append(before.elapsed_time(after) * 1e3 / len(calls))
-    return statistics.median(times)
+    """Of one call, the median."""
+    return graph_us(lambda: [call() for call in calls]) / len(calls)
 
 
 def product_times(rows: int, outputs: int, inputs: int) -> list[float]:
@@ -87,6 +63,7 @@ def convolution_times(inputs: int, outputs: int, side: int, kernel: int, stride:
     return [microseconds(forward), microseconds(of_input), microseconds(of_weight)]
 
 
+@torch.no_grad()
 def main() -> None:
     torch.backends.cudnn.benchmark = True
     table = Table("", "forward us", "of input us", "of weight us", "TFLOP/s")
