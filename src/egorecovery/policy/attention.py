@@ -44,12 +44,7 @@ class SelfAttention(nn.Module):
 
     def forward(self, tokens_BND: Tensor, readers: int | None = None) -> Tensor:
         """Every token reads all of them, or only the first `readers` do."""
-        if readers is None:
-            return self.out(self_attention(self.qkv(tokens_BND), self.heads))
-        width = tokens_BND.shape[-1]
-        query_weight, kv_weight = self.qkv.weight.split((width, 2 * width))
-        query_BMD = nn.functional.linear(tokens_BND[:, :readers], query_weight)
-        return self.out(cross_attention(query_BMD, nn.functional.linear(tokens_BND, kv_weight), self.heads))
+        return self.out(self_attention(self.qkv(tokens_BND), self.heads, readers))
 
 
 class CrossAttention(nn.Module):

@@ -55,15 +55,16 @@ def objective(
         )
         return mean_where(error_BHA.mean(dim=-1), targets.action_mask_BH[rows], count)
 
-    if prediction.robot_action_RHA is not None:
-        parts["imitation_robot"] = partial(imitation, prediction.robot_action_RHA, slice(0, robots))
-    if prediction.human_action_MHA is not None:
-        parts["imitation_human"] = partial(imitation, prediction.human_action_MHA, slice(robots, None))
     if intent_BC is not None and logit_B is not None:
         parts["intent"] = partial(intent_loss, intent_BC, targets, weights.intent_form, count)
         parts["gate"] = partial(gate_loss, logit_B, targets, count)
         if prediction.film_scale_RD is not None:
             parts["nominal"] = partial(nominal_loss, prediction, targets, weights.nominal_form, count)
+    # The last are the first that a backward pass comes to, and theirs is the longest way.
+    if prediction.robot_action_RHA is not None:
+        parts["imitation_robot"] = partial(imitation, prediction.robot_action_RHA, slice(0, robots))
+    if prediction.human_action_MHA is not None:
+        parts["imitation_human"] = partial(imitation, prediction.human_action_MHA, slice(robots, None))
 
     of_term = {
         "imitation_robot": 1.0,
@@ -82,8 +83,10 @@ def objective(
         found = side_by_side(branches, *tensors_in(prediction), *tensors_in(targets))
     else:
         found = [branch() for branch in branches]
-    terms = {name: term for name, (term, _) in zip(parts, found, strict=True)}
-    return {"loss": reduce(torch.add, (share for _, share in found)), **terms}
+    by_name = dict(zip(parts, found, strict=True))
+    ordered = {name: by_name[name] for name in of_term if name in by_name}
+    loss = reduce(torch.add, (share for _, share in ordered.values()))
+    return {"loss": loss, **{name: term for name, (term, _) in ordered.items()}}
 
 
 def intent_loss(intent_BC: Tensor, targets: Targets, form: Literal["l1", "smooth_l1"], total: Total = alone) -> Tensor:

@@ -93,7 +93,8 @@ class Policy(nn.Module):
             for view, stem, pixels_B3SS, place_MD in looks
         ]
         observed = side_by_side([*parts, lambda: self._felt(state_BA, robots) + places[-1]], images_VB3SS, state_BA)
-        stream_BND = torch.cat([self.action_tokens(len(state_BA)), *observed], dim=1)
+        asked_BND = self.action_tokens(len(state_BA)).contiguous()  # else a GPU joins them three times slower
+        stream_BND = torch.cat([asked_BND, *observed], dim=1)
         pay_when_reached(stream_BND)  # what follows in a backward pass is the views', each on a part of the GPU
         return self.trunk(stream_BND, keep_KB, wanted=self.config.action_tokens)
 

@@ -38,12 +38,17 @@ FORWARD_TILE = Tile(queries=64, warps=4)
 BACKWARD_TILE = Tile(queries=64, warps=4)
 
 
-def self_attention(qkv_BN3D: Float[Tensor, "B N DDD"], heads: int) -> Float[Tensor, "B N D"]:
-    """Attention of a sequence to itself; queries, keys and values side by side in the last axis, heads inside each."""
-    query_BND, key_BND, value_BND = qkv_BN3D.chunk(3, dim=-1)
-    if _fits(query_BND, key_BND, heads):
-        return _SelfAttention.apply(qkv_BN3D, heads)
-    return plain_attention(query_BND, key_BND, value_BND, heads)
+def self_attention(
+    qkv_BN3D: Float[Tensor, "B N DDD"], heads: int, readers: int | None = None
+) -> Float[Tensor, "B M D"]:
+    """Attention of a sequence to itself; queries, keys and values side by side in the last axis, heads inside each.
+
+    Every token reads all of them, or only the first `readers` do.
+    """
+    query_BMD, key_BND, value_BND = _queries_keys_values(qkv_BN3D, readers)
+    if _fits(query_BMD, key_BND, heads):
+        return _SelfAttention.apply(qkv_BN3D, heads, readers)
+    return plain_attention(query_BMD, key_BND, value_BND, heads)
 
 
 def cross_attention(
@@ -68,6 +73,11 @@ def plain_attention(
     return out_BHMW.transpose(1, 2).flatten(-2)
 
 
+def _queries_keys_values(qkv_BN3D: Tensor, readers: int | None) -> tuple[Tensor, Tensor, Tensor]:
+    query_BND, key_BND, value_BND = qkv_BN3D.chunk(3, dim=-1)
+    return query_BND[:, :readers], key_BND, value_BND
+
+
 def _fits(query_BMD: Tensor, key_BND: Tensor, heads: int) -> bool:
     """On a GPU, float32 is left to torch: small tiles came out wrong there (docs/speed.md), and float32 heads of 64
     would need more shared memory than there is."""
@@ -82,23 +92,23 @@ def _fits(query_BMD: Tensor, key_BND: Tensor, heads: int) -> bool:
 
 class _SelfAttention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, qkv_BN3D: Tensor, heads: int) -> Tensor:
+    def forward(ctx: Any, qkv_BN3D: Tensor, heads: int, readers: int | None) -> Tensor:
         qkv_BN3D = _rows_contiguous(qkv_BN3D)
-        query_BND, key_BND, value_BND = qkv_BN3D.chunk(3, dim=-1)
-        out_BND, lse_BHN = _forward(query_BND, key_BND, value_BND, heads)
-        ctx.save_for_backward(qkv_BN3D, lse_BHN)
-        ctx.heads = heads
-        return out_BND
+        out_BMD, lse_BHM = _forward(*_queries_keys_values(qkv_BN3D, readers), heads)
+        ctx.save_for_backward(qkv_BN3D, lse_BHM)
+        ctx.heads, ctx.readers = heads, readers
+        return out_BMD
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_out_BND: Tensor) -> tuple[Tensor, None]:  # type: ignore[reportIncompatibleMethodOverride]  # torch types it *Any
-        qkv_BN3D, lse_BHN = ctx.saved_tensors
+    def backward(ctx: Any, d_out_BMD: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[reportIncompatibleMethodOverride]  # torch types it *Any
+        qkv_BN3D, lse_BHM = ctx.saved_tensors
         d_qkv_BN3D = torch.empty(qkv_BN3D.shape, dtype=qkv_BN3D.dtype, device=qkv_BN3D.device)
-        query_BND, key_BND, value_BND = qkv_BN3D.chunk(3, dim=-1)
-        d_query_BND, d_key_BND, d_value_BND = d_qkv_BN3D.chunk(3, dim=-1)
-        _backward(query_BND, key_BND, value_BND, lse_BHN, d_out_BND, d_query_BND, d_key_BND, d_value_BND, ctx.heads)
-        return d_qkv_BN3D, None
+        gradients = _queries_keys_values(d_qkv_BN3D, ctx.readers)
+        if ctx.readers is not None:
+            d_qkv_BN3D[:, ctx.readers :, : gradients[0].shape[-1]] = 0  # of queries that nobody asked
+        _backward(*_queries_keys_values(qkv_BN3D, ctx.readers), lse_BHM, d_out_BMD, *gradients, ctx.heads)
+        return d_qkv_BN3D, None, None
 
 
 class _CrossAttention(torch.autograd.Function):
@@ -194,13 +204,13 @@ def _attention_forward_kernel(
         m = start + tl.arange(0, TILE_M)
         rows = m[:, None] < M
         query_MW = tl.load(query_ptr + batch * query_batch + m[:, None] * query_row + column[None, :], rows, other=0.0)
-        score_MN = tl.dot(query_MW, tl.trans(key_NW), input_precision=PRECISION) * scale_log2
+        score_MN = tl.dot(query_MW, tl.trans(key_NW), input_precision=PRECISION)
         if N < TILE_N:
             score_MN = tl.where(n[None, :] < N, score_MN, float("-inf"))
-        top_M = tl.max(score_MN, axis=1)
-        weight_MN = tl.exp2(score_MN - top_M[:, None])
+        top_M = tl.max(score_MN, axis=1) * scale_log2
+        weight_MN = tl.exp2(score_MN * scale_log2 - top_M[:, None])  # scaled here, where that costs no instruction
         total_M = tl.sum(weight_MN, axis=1)
-        out_MW = tl.dot(weight_MN.to(value_NW.dtype), value_NW, input_precision=PRECISION) / total_M[:, None]
+        out_MW = tl.dot(weight_MN.to(value_NW.dtype), value_NW, input_precision=PRECISION) * (1.0 / total_M)[:, None]
         out_at = batch * out_batch + m[:, None] * out_row + column[None, :]
         tl.store(out_ptr + out_at, out_MW.to(out_ptr.dtype.element_ty), mask=rows)
         tl.store(lse_ptr + (batch * HEADS + head) * M + m, top_M + tl.log2(total_M), mask=m < M)
@@ -216,7 +226,7 @@ def _attention_backward_kernel(
     HEADS: tl.constexpr, WIDTH: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
     TILE_M: tl.constexpr, TILE_N: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    # Tiles are transposed (keys x queries): two of the three products that follow then take them as they lie.
+    # Tiles are queries x keys, so sums over keys stay inside a warp: 4 shuffles, where keys x queries need 52.
     batch = (tl.program_id(0) // HEADS).to(tl.int64)
     head = tl.program_id(0) % HEADS
     column = head * WIDTH + tl.arange(0, WIDTH)
@@ -234,19 +244,19 @@ def _attention_backward_kernel(
         d_out_MW = tl.load(d_out_ptr + batch * d_out_batch + m[:, None] * d_out_row + column[None, :], rows, other=0.0)
         # An infinite log-sum-exp gives rows past the end probability 0.
         lse_M = tl.load(lse_ptr + (batch * HEADS + head) * M + m, mask=m < M, other=float("inf"))
-        score_NM = tl.dot(key_NW, tl.trans(query_MW), input_precision=PRECISION) * (scale * e_log2)
-        chance_NM = tl.exp2(score_NM - lse_M[None, :])
+        score_MN = tl.dot(query_MW, tl.trans(key_NW), input_precision=PRECISION)
+        chance_MN = tl.exp2(score_MN * (scale * e_log2) - lse_M[:, None])
         if N < TILE_N:
-            chance_NM = tl.where(keys, chance_NM, 0.0)
-        d_value_NW = tl.dot(chance_NM.to(d_out_MW.dtype), d_out_MW, d_value_NW, input_precision=PRECISION)
-        d_chance_NM = tl.dot(value_NW, tl.trans(d_out_MW), input_precision=PRECISION)
+            chance_MN = tl.where(n[None, :] < N, chance_MN, 0.0)
+        d_chance_MN = tl.dot(d_out_MW, tl.trans(value_NW), input_precision=PRECISION)
         # sum(P dP) over keys equals out . d_out, so the output need not be kept or read.
-        inner_M = tl.sum(chance_NM * d_chance_NM, axis=0)
-        d_score_NM = (chance_NM * (d_chance_NM - inner_M[None, :]) * scale).to(query_MW.dtype)
-        d_key_NW = tl.dot(d_score_NM, query_MW, d_key_NW, input_precision=PRECISION)
-        d_query_MW = tl.dot(tl.trans(d_score_NM), key_NW, input_precision=PRECISION)
+        inner_M = tl.sum(chance_MN * d_chance_MN, axis=1)
+        d_score_MN = (chance_MN * (d_chance_MN - inner_M[:, None])).to(query_MW.dtype)
+        d_value_NW = tl.dot(tl.trans(chance_MN.to(d_out_MW.dtype)), d_out_MW, d_value_NW, input_precision=PRECISION)
+        d_key_NW = tl.dot(tl.trans(d_score_MN), query_MW, d_key_NW, input_precision=PRECISION)
+        d_query_MW = tl.dot(d_score_MN, key_NW, input_precision=PRECISION) * scale  # which d_score lacks
         d_query_at = batch * d_query_batch + m[:, None] * d_query_row + column[None, :]
         tl.store(d_query_ptr + d_query_at, d_query_MW.to(d_query_ptr.dtype.element_ty), mask=rows)
     d_key_at = batch * d_key_batch + n[:, None] * d_key_row + column[None, :]
-    tl.store(d_key_ptr + d_key_at, d_key_NW.to(d_key_ptr.dtype.element_ty), mask=keys)
+    tl.store(d_key_ptr + d_key_at, (d_key_NW * scale).to(d_key_ptr.dtype.element_ty), mask=keys)
     tl.store(d_value_ptr + d_key_at, d_value_NW.to(d_value_ptr.dtype.element_ty), mask=keys)

@@ -17,8 +17,10 @@ from torch import Tensor
 try:
     import triton  # type: ignore[reportMissingImports]  # absent from a CPU install, on purpose
     import triton.language as tl  # type: ignore[reportMissingImports]
+    from triton.tools.tensor_descriptor import TensorDescriptor  # type: ignore[reportMissingImports]
 except ImportError:
     triton: Any = None
+    TensorDescriptor: Any = None
     tl: Any = SimpleNamespace(constexpr=int)  # kernels still parse; nothing calls them
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -33,8 +35,6 @@ class Switch:
 
 
 fused = Switch()
-# Kernels that no GPU has been seen to compute right yet: only where this is asked for (docs/speed.md).
-unproven = Switch(enabled=INTERPRETED or os.environ.get("EGORECOVERY_UNPROVEN_KERNELS") == "1")
 
 
 @contextmanager
@@ -61,6 +61,11 @@ def runs_fused(*tensors: Tensor | None) -> bool:
 def jit(kernel: Callable[..., Any]) -> Any:
     """`triton.jit` where there is Triton. Kernels also wear `no_type_check`, which keeps the tests' hook off them."""
     return kernel if triton is None else triton.jit(kernel)
+
+
+def tiles_of(matrix: Tensor, rows: int, columns: int) -> Any:
+    """How a kernel loads and stores whole tiles of a contiguous matrix; past its end they read 0 and write nothing."""
+    return TensorDescriptor.from_tensor(matrix, [rows, columns])
 
 
 def power_of_two_from(size: int) -> int:

@@ -2,8 +2,11 @@
 
 Alone, GELU is a pass over the widest tensors of the network: 4 reads and 4 writes of the stream's size forward, 8 and
 4 backward. Here the first product writes the activation and beside it GELU's slope, which the backward pass only has
-to multiply with: as many bytes as keeping the product itself, and no exponential in that pass. Both come from one
+to multiply with: half the bytes of keeping the product itself, and no exponential in that pass. Both come from one
 float32 sum before it is rounded, so they belong together. The other products are the library's.
+
+A slope lies between -0.13 and 1.13, so a byte holds it in steps of 1/200, as exact as bfloat16 where it matters, and
+0 and 1 without any error. Tiles travel by the copy engine of newer GPUs (Triton's tensor descriptors).
 """
 
 # B samples, N tokens, D width, H hidden width, R rows = B x N (in kernels, of one tile), C columns of one tile
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, no_type_check
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import gelu, linear
@@ -23,6 +26,7 @@ from egorecovery.policy.kernels.dispatch import (
     jit,
     power_of_two_from,
     runs_fused,
+    tiles_of,
     tl,
     warps_for,
 )
@@ -40,11 +44,16 @@ class Tile:
     stages: int  # fetched tiles in shared memory
 
 
-# At a width of 256, compiled for sm_90: 128 and 123 registers, 96 KB of shared memory, two programs per multiprocessor
+# At a width of 256, compiled for sm_90: 125 and 90 registers, 96 KB of shared memory, two programs per multiprocessor
 # (one stores while the other multiplies), and nothing spilled. Rows that stay on chip while a program walks over the
 # columns were slower.
 TILE = Tile(rows=128, columns=128, depth=64, warps=8, stages=3)
 INTERPRETED_KERNELS = tl.constexpr(INTERPRETED)
+STEPS, ZERO = 200.0, 26.0  # of a slope's byte: how many from slope 0 to 1, and which one is slope 0
+SLOPE_STEPS, SLOPE_ZERO = tl.constexpr(STEPS), tl.constexpr(ZERO)
+# The last byte of the float32 2^23 + n is n: adding it rounds to a byte, and putting it in front of a byte makes a
+# number of it. Instructions that convert are four times slower than those that add.
+BYTES_FROM, BITS_OF_BYTES_FROM = tl.constexpr(2.0**23), tl.constexpr(0x4B000000)
 
 
 def mlp(
@@ -108,27 +117,44 @@ def _rows(tokens: Tensor) -> Tensor:
 
 def rise_gelu(
     tokens_RD: Float[Tensor, "R D"], rise_HD: Float[Tensor, "H D"], *, with_slope: bool = True
-) -> tuple[Float[Tensor, "R H"], Float[Tensor, "R H"] | None]:
-    """GELU of tokens x rise^T, and its derivative there."""
+) -> tuple[Float[Tensor, "R H"], UInt8[Tensor, "R H"] | None]:
+    """GELU of tokens x rise^T, and its derivative there as bytes (`slope_of_bytes`)."""
     (rows, width), hidden = tokens_RD.shape, rise_HD.shape[0]
     act_RH = torch.empty((rows, hidden), dtype=tokens_RD.dtype, device=tokens_RD.device)
-    slope_RH = torch.empty_like(act_RH) if with_slope else None
+    slope_RH = torch.empty((rows, hidden), dtype=torch.uint8, device=tokens_RD.device) if with_slope else None
     programs, sizes = _sizes(rows, width, hidden)
+    tile, columns, depth = sizes["ROWS"], sizes["COLUMNS"], sizes["DEPTH"]
     _mlp_forward_kernel[programs](
-        tokens_RD, rise_HD.contiguous(), act_RH, slope_RH, rows, HAS_SLOPE=with_slope, **sizes
-    )  # fmt: skip
+        tiles_of(tokens_RD, tile, depth),
+        tiles_of(rise_HD.contiguous(), columns, depth),
+        tiles_of(act_RH, tile, columns),
+        None if slope_RH is None else tiles_of(slope_RH, tile, columns),
+        **sizes,
+    )
     return act_RH, slope_RH
 
 
 def fall_gelu_backward(
-    d_out_RD: Float[Tensor, "R D"], fall_DH: Float[Tensor, "D H"], slope_RH: Float[Tensor, "R H"]
+    d_out_RD: Float[Tensor, "R D"], fall_DH: Float[Tensor, "D H"], slope_RH: UInt8[Tensor, "R H"]
 ) -> Float[Tensor, "R H"]:
     """The gradient in front of GELU: (d_out x fall) times its derivative."""
     (rows, width), hidden = d_out_RD.shape, fall_DH.shape[1]
-    d_pre_RH = torch.empty_like(slope_RH)
+    d_pre_RH = torch.empty((rows, hidden), dtype=d_out_RD.dtype, device=d_out_RD.device)
     programs, sizes = _sizes(rows, width, hidden)
-    _mlp_backward_kernel[programs](d_out_RD, fall_DH.contiguous(), slope_RH, d_pre_RH, rows, **sizes)
+    tile, columns, depth = sizes["ROWS"], sizes["COLUMNS"], sizes["DEPTH"]
+    _mlp_backward_kernel[programs](
+        tiles_of(d_out_RD, tile, depth),
+        tiles_of(fall_DH.contiguous(), depth, columns),
+        tiles_of(slope_RH, tile, columns),
+        tiles_of(d_pre_RH, tile, columns),
+        **sizes,
+    )
     return d_pre_RH
+
+
+def slope_of_bytes(slope_RH: UInt8[Tensor, "R H"]) -> Float[Tensor, "R H"]:
+    """What the backward pass reads, as numbers."""
+    return (slope_RH.float() - ZERO) / STEPS
 
 
 def _sizes(rows: int, width: int, hidden: int) -> tuple[tuple[int, int], dict[str, Any]]:
@@ -138,30 +164,12 @@ def _sizes(rows: int, width: int, hidden: int) -> tuple[tuple[int, int], dict[st
     # Neighbouring programs share their rows, which one of them fetches from memory; the weight is always in the cache.
     return (hidden // columns, ceil_div(rows, tile_rows)), {
         "D": width,
-        "H": hidden,
         "ROWS": tile_rows,
         "COLUMNS": columns,
         "DEPTH": min(TILE.depth, width),
         "num_stages": TILE.stages,
         "num_warps": warps_for(tile_rows, TILE.warps),
     }
-
-
-@jit
-@no_type_check
-def _product(
-    rows_ptr, weight_ptr, r, c,
-    WEIGHT_D: tl.constexpr, WEIGHT_H: tl.constexpr,
-    D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
-):  # fmt: skip
-    """Rows times columns of a weight, a part of their width at a time."""
-    sum_RC = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-    for start in range(0, D, DEPTH):
-        d = start + tl.arange(0, DEPTH)
-        row_RD = tl.load(rows_ptr + r[:, None] * D + d[None, :])
-        weight_DC = tl.load(weight_ptr + d[:, None] * WEIGHT_D + c[None, :] * WEIGHT_H)
-        sum_RC = tl.dot(row_RD, weight_DC, sum_RC)
-    return sum_RC
 
 
 @jit
@@ -175,55 +183,39 @@ def _tanh(value):
 
 @jit
 @no_type_check
-def _store_gelu(pre_RC, act_ptr, slope_ptr, at, inside, HAS_SLOPE: tl.constexpr):
+def _mlp_forward_kernel(
+    tokens_tiles, rise_tiles, act_tiles, slope_tiles,
+    D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
+    c = tl.program_id(0) * COLUMNS
+    r = tl.program_id(1) * ROWS
+    pre_RC = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    for d in range(0, D, DEPTH):
+        pre_RC = tl.dot(tokens_tiles.load([r, d]), rise_tiles.load([c, d]).T, pre_RC)
     # gelu(x) = x share with share = (1 + tanh(u)) / 2 and u = sqrt(2 / pi) (x + 0.044715 x^3). Its derivative is
     # share + x share (1 - share) 2 du/dx.
     square_RC = pre_RC * pre_RC
     share_RC = 0.5 * _tanh(pre_RC * (square_RC * 0.035677408 + 0.7978846)) + 0.5
     act_RC = pre_RC * share_RC
-    tl.store(act_ptr + at, act_RC.to(act_ptr.dtype.element_ty), mask=inside)
-    if HAS_SLOPE:
+    act_tiles.store([r, c], act_RC.to(act_tiles.dtype))
+    if slope_tiles is not None:
         steep_RC = act_RC * (square_RC * 0.21406445 + 1.5957691)
         slope_RC = share_RC + steep_RC * (1.0 - share_RC)
-        # Not read before the backward pass: it leaves the cache first, and the next product finds the activation.
-        tl.store(slope_ptr + at, slope_RC.to(slope_ptr.dtype.element_ty), mask=inside, cache_modifier=".cs")
-
-
-@jit
-@no_type_check
-def _mlp_forward_kernel(
-    tokens_ptr, rise_ptr, act_ptr, slope_ptr, rows,
-    HAS_SLOPE: tl.constexpr,
-    D: tl.constexpr, H: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
-):  # fmt: skip
-    first_row = tl.program_id(1).to(tl.int64) * ROWS
-    tokens_ptr += first_row * D
-    act_ptr += first_row * H
-    if HAS_SLOPE:
-        slope_ptr += first_row * H
-    r = tl.arange(0, ROWS)
-    c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    left = (rows - first_row).to(tl.int32)
-    row = tl.minimum(r, left - 1)  # past the end the last one is computed again, and not stored
-    pre_RC = _product(tokens_ptr, rise_ptr, row, c, 1, D, D, ROWS, COLUMNS, DEPTH)
-    _store_gelu(pre_RC, act_ptr, slope_ptr, r[:, None] * H + c[None, :], r[:, None] < left, HAS_SLOPE)
+        byte_RC = slope_RC * SLOPE_STEPS + (BYTES_FROM + SLOPE_ZERO)
+        slope_tiles.store([r, c], byte_RC.to(tl.uint32, bitcast=True).to(tl.uint8))
 
 
 @jit
 @no_type_check
 def _mlp_backward_kernel(
-    d_out_ptr, fall_ptr, slope_ptr, d_pre_ptr, rows,
-    D: tl.constexpr, H: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+    d_out_tiles, fall_tiles, slope_tiles, d_pre_tiles,
+    D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    first_row = tl.program_id(1).to(tl.int64) * ROWS
-    d_out_ptr += first_row * D
-    slope_ptr += first_row * H
-    d_pre_ptr += first_row * H
-    r = tl.arange(0, ROWS)
-    c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    left = (rows - first_row).to(tl.int32)
-    row = tl.minimum(r, left - 1)
-    d_act_RC = _product(d_out_ptr, fall_ptr, row, c, H, 1, D, ROWS, COLUMNS, DEPTH)
-    slope_RC = tl.load(slope_ptr + row[:, None] * H + c[None, :], eviction_policy="evict_first").to(tl.float32)
-    d_pre_RC = (d_act_RC * slope_RC).to(d_pre_ptr.dtype.element_ty)
-    tl.store(d_pre_ptr + r[:, None] * H + c[None, :], d_pre_RC, mask=r[:, None] < left)
+    c = tl.program_id(0) * COLUMNS
+    r = tl.program_id(1) * ROWS
+    d_act_RC = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    for d in range(0, D, DEPTH):
+        d_act_RC = tl.dot(d_out_tiles.load([r, d]), fall_tiles.load([d, c]), d_act_RC)
+    byte_RC = (slope_tiles.load([r, c]).to(tl.uint32) | BITS_OF_BYTES_FROM).to(tl.float32, bitcast=True)
+    slope_RC = (byte_RC - (BYTES_FROM + SLOPE_ZERO)) * (1.0 / SLOPE_STEPS)
+    d_pre_tiles.store([r, c], (d_act_RC * slope_RC).to(d_pre_tiles.dtype))

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from egorecovery.policy.kernels.dispatch import is_power_of_two, jit, power_of_two_from, runs_fused, tl, unproven
+from egorecovery.policy.kernels.dispatch import is_power_of_two, jit, power_of_two_from, runs_fused, tl
 
 STEPS_AT_ONCE = 128  # of the horizon: all 100 of a chunk, so their loads wait once
 COLUMNS = 64  # 128 bytes of bfloat16, one line of the cache
@@ -45,8 +45,7 @@ def plain_modulate(
 def _fits(feature_BHD: Tensor, scale_BD: Tensor, shift_BD: Tensor, alpha_B: Tensor) -> bool:
     width = feature_BHD.shape[-1]
     return (
-        unproven.enabled
-        and runs_fused(feature_BHD, scale_BD, shift_BD, alpha_B)
+        runs_fused(feature_BHD, scale_BD, shift_BD, alpha_B)
         and feature_BHD.numel() > 0
         and is_power_of_two(width)
         and width >= 16

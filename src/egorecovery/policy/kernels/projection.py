@@ -23,7 +23,6 @@ from egorecovery.policy.kernels.dispatch import (
     power_of_two_from,
     runs_fused,
     tl,
-    unproven,
 )
 
 ROWS = 64  # of one tile: the rows of a tensor-core product over four warps
@@ -55,8 +54,7 @@ def plain_project(
 def _fits(feature: Tensor, weight_AD: Tensor, bias_A: Tensor) -> bool:
     actions, width = weight_AD.shape
     return (
-        unproven.enabled
-        and runs_fused(feature, weight_AD, bias_A)
+        runs_fused(feature, weight_AD, bias_A)
         and feature.dtype == weight_AD.dtype
         # Two float16 numbers would not hold the small gradients of a mean over a batch; float32 is left to torch.
         and (feature.dtype == torch.bfloat16 or INTERPRETED)

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from egorecovery.policy.kernels.dispatch import ceil_div, jit, runs_fused, tl, unproven
+from egorecovery.policy.kernels.dispatch import ceil_div, jit, runs_fused, tl
 from egorecovery.policy.kernels.group_norm import channels_last, group_norm_fits
 from egorecovery.policy.kernels.group_norm_max_pool import (
     group_norm_relu_max_pool,
@@ -54,8 +54,7 @@ def stem_norm_pool(
 ) -> Float[Tensor, "B O p q"]:
     """max_pool2d(relu(GN(stem_convolution(cells))), kernel 3, stride 2, padding 1), channels last."""
     if (
-        unproven.enabled
-        and stem_fits(cells_BChw, weight_O377)
+        stem_fits(cells_BChw, weight_O377)
         and runs_fused(cells_BChw, norm_weight_O, norm_bias_O)
         and group_norm_fits(weight_O377.transpose(0, 1), groups)  # it looks at the channels alone
     ):
