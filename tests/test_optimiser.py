@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402 - torch is an e
 from torch import Tensor  # noqa: E402
 
 from egorecovery.policy.kernels import plain_kernels  # noqa: E402
-from egorecovery.policy.kernels.adamw import adamw_  # noqa: E402
+from egorecovery.policy.kernels.adamw import adamw_, pace_and_spread  # noqa: E402
 from egorecovery.policy.kernels.dispatch import INTERPRETED, triton  # noqa: E402
 from egorecovery.training.weights import AdamW, Weights, norm_of_row  # noqa: E402
 from tiny_policy import tiny_policy  # noqa: E402
@@ -98,6 +98,21 @@ def test_fifty_steps_equal_torch_adamw_with_its_average_and_working_copy(dtype, 
             wanted_average.lerp_(wanted[index], 0.05)
         torch.testing.assert_close(average.double(), wanted_average, rtol=1e-6, atol=1e-6)
     assert step.item() == STEPS - len(SKIPPED)
+
+
+def test_what_an_update_can_know_before_its_gradients_changes_no_bit_of_it():
+    rows = [[start(), torch.zeros(SIZE, device=DEVICE), torch.zeros(SIZE, device=DEVICE), scalar(0)] for _ in range(2)]
+    for (master, first, second, step), early in zip(rows, (False, True), strict=True):
+        for index, gradient in enumerate(gradients(torch.float32)[:4]):
+            rate = scalar(rates()[index])
+            ahead = pace_and_spread(step, rate) if early else None
+            stopped = scalar(index == 2)
+            adamw_(
+                master, gradient, first, second, step,
+                rate=rate, factor=scalar(1), stopped=stopped, weight_decay=0.1, ahead=ahead,
+            )  # fmt: skip
+    assert [each.item() for *_, each in rows] == [3, 3]
+    assert all(torch.equal(one, other) for one, other in zip(*rows, strict=True))
 
 
 def test_bias_correction_is_exact_to_rounding_from_the_first_step_to_the_last():

@@ -157,6 +157,7 @@ class TrainingStep:
     def _compute(self) -> None:
         device = self._runtime.device
         limit = aside("clip limit", device, self.clip.limit)
+        ahead = aside("optimiser", device, self.optimiser.ahead, self._inputs["learning_rate"])
         terms = self._backward()
         norm = norm_of_row(self._weights.collect_gradients())
         # Neither a norm nor a loss is negative, and NaN is below nothing.
@@ -164,7 +165,7 @@ class TrainingStep:
         self._stopped.masked_fill_(bad, 1)
         factor = self.clip.factor(norm, limit())
         noted = aside("notes", device, self._note, terms, norm, factor, bad)
-        self.optimiser.update(self._inputs["learning_rate"], factor, self._stopped)
+        self.optimiser.update(self._inputs["learning_rate"], factor, self._stopped, ahead())
         noted()
 
     def _note(self, terms: dict[str, Tensor], norm: Tensor, factor: Tensor, bad: Tensor) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from egorecovery.policy.kernels import Account
-from egorecovery.policy.kernels.adamw import adamw_
+from egorecovery.policy.kernels.adamw import adamw_, pace_and_spread
 from egorecovery.policy.kernels.dispatch import ceil_div
 from egorecovery.policy.policy import Policy
 
@@ -81,7 +81,11 @@ class AdamW:
         self.first_W, self.second_W = torch.zeros_like(weights.master_W), torch.zeros_like(weights.master_W)
         self.step = torch.zeros((), device=weights.master_W.device)
 
-    def update(self, rate: Tensor, factor: Tensor, stopped: Tensor) -> None:
+    def ahead(self, rate: Tensor) -> tuple[Tensor, Tensor]:
+        """What the next update needs and can be known before its gradients."""
+        return pace_and_spread(self.step, rate)
+
+    def update(self, rate: Tensor, factor: Tensor, stopped: Tensor, ahead: tuple[Tensor, Tensor] | None = None) -> None:
         """Updates master, working copy and average with `factor` times the collected gradients, unless `stopped`."""
         weights = self._weights
         adamw_(
@@ -97,6 +101,7 @@ class AdamW:
             working_W=weights.working_W,
             average_W=weights.average_W,
             average_decay=weights.average_decay or 0.0,
+            ahead=ahead,
         )
 
     def state(self) -> dict[str, Tensor]:

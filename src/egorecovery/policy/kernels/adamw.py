@@ -35,27 +35,34 @@ def adamw_(
     working_W: Float[Tensor, " W"] | None = None,
     average_W: Float32[Tensor, " W"] | None = None,
     average_decay: float = 0.0,
+    ahead: tuple[Float32[Tensor, ""], Float32[Tensor, ""]] | None = None,
 ) -> None:
     """One update of `master_W` and its moments with `factor` times the gradient; `step` counts the updates made.
 
     The working copy and the running average follow in the same pass. Where `stopped` is not 0 nothing changes.
+    `ahead` is what `pace_and_spread` said of this step and rate, where that was asked early.
     """
-    step.add_(stopped == 0)
-    # 1 - beta^step, by expm1: in float32 the plain difference has lost three digits at beta 0.999. A first step that
-    # is stopped leaves the count at 0, where the corrections would divide by 0.
-    counted = step.clamp(min=1)
-    pace = rate / -torch.expm1(counted * log(BETA_1))
-    spread = (-torch.expm1(counted * log(BETA_2))).sqrt()
+    pace, spread = ahead or pace_and_spread(step, rate)
     row = (master_W, gradient_W, first_W, second_W, working_W, average_W)
     if runs_fused(*row, rate, factor, stopped):
         assert all(each is None or each.is_contiguous() for each in row), "weights must lie in one row"
         _adamw_kernel[(ceil_div(len(master_W), BLOCK),)](
-            *row, rate, factor, stopped, pace, spread, len(master_W),
+            *row, step, rate, factor, stopped, pace, spread, len(master_W),
             BETA_1=BETA_1, BETA_2=BETA_2, EPSILON=EPSILON, DECAY=weight_decay, AVERAGE_DECAY=average_decay,
             HAS_WORKING=working_W is not None, HAS_AVERAGE=average_W is not None, BLOCK=BLOCK, num_warps=WARPS,
         )  # fmt: skip
     else:
         _plain_adamw_(*row, rate, factor, stopped, pace, spread, weight_decay, average_decay)
+        step.add_(stopped == 0)
+
+
+def pace_and_spread(
+    step: Float32[Tensor, ""], rate: Float32[Tensor, ""]
+) -> tuple[Float32[Tensor, ""], Float32[Tensor, ""]]:
+    """Of the update after so many: the rate and the root of the second moment's scale, corrected for the start at 0."""
+    counted = step + 1
+    # 1 - beta^count, by expm1: in float32 the plain difference has lost three digits at beta 0.999.
+    return rate / -torch.expm1(counted * log(BETA_1)), (-torch.expm1(counted * log(BETA_2))).sqrt()
 
 
 def _plain_adamw_(
@@ -93,12 +100,14 @@ def _plain_adamw_(
 @no_type_check
 def _adamw_kernel(
     master_ptr, gradient_ptr, first_ptr, second_ptr, working_ptr, average_ptr,
-    rate_ptr, factor_ptr, stopped_ptr, pace_ptr, spread_ptr, size,
+    step_ptr, rate_ptr, factor_ptr, stopped_ptr, pace_ptr, spread_ptr, size,
     BETA_1: tl.constexpr, BETA_2: tl.constexpr, EPSILON: tl.constexpr, DECAY: tl.constexpr,
     AVERAGE_DECAY: tl.constexpr, HAS_WORKING: tl.constexpr, HAS_AVERAGE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     # Betas are compile-time numbers: 1 - beta is then taken in double, not from a beta rounded to float32.
     if tl.load(stopped_ptr) == 0.0:
+        if tl.program_id(0) == 0:
+            tl.store(step_ptr, tl.load(step_ptr) + 1.0)
         at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
         inside = at < size
         master_W = tl.load(master_ptr + at, mask=inside, other=0.0)

@@ -36,12 +36,11 @@ class GradientTile:
     pixels: int
     stages: int
     programs: int  # at most; each leaves a partial sum of 64 KB
-    turned: bool  # the products: the gradient then comes from registers, not from shared memory
 
 
 # Compiled for sm_90: 253 registers and 26 KB of shared memory, so two programs per multiprocessor of an H200. With 32
 # pixels registers spill; with two stages all loads bypass the L1 cache, in which most of them find their neighbours'.
-GRADIENT_TILE = GradientTile(pixels=16, stages=1, programs=264, turned=False)
+GRADIENT_TILE = GradientTile(pixels=16, stages=1, programs=264)
 WARPS = 4
 
 
@@ -96,7 +95,7 @@ class _StemNormPool(torch.autograd.Function):
         partial_QTKO = torch.empty((programs, 4, 64, channels), device=maps_BOhw.device)
         _stem_norm_pool_gradient_kernel[(programs,)](
             cells, maps_BOhw, code_BOQ, d_pooled_BOQ, affine_B3O, partial_QTKO, patches,
-            H=height, W=width, OUT=channels, TILE=GRADIENT_TILE.pixels, TURNED=GRADIENT_TILE.turned,
+            H=height, W=width, OUT=channels, TILE=GRADIENT_TILE.pixels,
             num_stages=GRADIENT_TILE.stages, num_warps=WARPS,
         )  # fmt: skip
         d_weight_O377 = total_of_partials(partial_QTKO, weight_O377)
@@ -183,19 +182,12 @@ def _d_map_of(d_normed_PO, map_PO, affine, y, x, H: tl.constexpr, W: tl.constexp
 
 @jit
 @no_type_check
-def _add_tap_rows(d, d_map_PO, cells0_PK, cells1_PK, cells2_PK, cells3_PK, TURNED: tl.constexpr):
+def _add_tap_rows(d, d_map_PO, cells0_PK, cells1_PK, cells2_PK, cells3_PK):
     """What one tile of the map adds to the gradients of the tap rows."""
-    if TURNED:
-        d_map_OP = tl.trans(d_map_PO)
-        d0 = tl.dot(d_map_OP, cells0_PK, d[0])
-        d1 = tl.dot(d_map_OP, cells1_PK, d[1])
-        d2 = tl.dot(d_map_OP, cells2_PK, d[2])
-        d3 = tl.dot(d_map_OP, cells3_PK, d[3])
-    else:
-        d0 = tl.dot(tl.trans(cells0_PK), d_map_PO, d[0])
-        d1 = tl.dot(tl.trans(cells1_PK), d_map_PO, d[1])
-        d2 = tl.dot(tl.trans(cells2_PK), d_map_PO, d[2])
-        d3 = tl.dot(tl.trans(cells3_PK), d_map_PO, d[3])
+    d0 = tl.dot(tl.trans(cells0_PK), d_map_PO, d[0])
+    d1 = tl.dot(tl.trans(cells1_PK), d_map_PO, d[1])
+    d2 = tl.dot(tl.trans(cells2_PK), d_map_PO, d[2])
+    d3 = tl.dot(tl.trans(cells3_PK), d_map_PO, d[3])
     return d0, d1, d2, d3
 
 
@@ -220,7 +212,7 @@ def _map_at(maps_ptr, image, y, x, H: tl.constexpr, W: tl.constexpr, OUT: tl.con
 @no_type_check
 def _stem_norm_pool_gradient_kernel(
     cells_ptr, maps_ptr, code_ptr, d_pooled_ptr, affine_ptr, partial_ptr, patches,
-    H: tl.constexpr, W: tl.constexpr, OUT: tl.constexpr, TILE: tl.constexpr, TURNED: tl.constexpr,
+    H: tl.constexpr, W: tl.constexpr, OUT: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     # A patch has 8 pairs of columns; its tiles are one column of each, and rows i, i + 4, i + 8, .. for i from 0 to 3.
     # Windows of pooled pixel (oy, ox) have taps 3 ky + kx from corner (2oy-1, 2ox-1): see group_norm_max_pool.
@@ -229,7 +221,7 @@ def _stem_norm_pool_gradient_kernel(
     OW: tl.constexpr = (W + 1) // 2
     o = tl.arange(0, OUT)
     k = tl.arange(0, 64)
-    none = tl.zeros((OUT, 64) if TURNED else (64, OUT), dtype=tl.float32)
+    none = tl.zeros((64, OUT), dtype=tl.float32)
     d = (none, none, none, none)
     image, y, x = _first_of(tl.program_id(0), H, W, TILE)
     even_PO, odd_PO = _maps_of(_map_at(maps_ptr, image, y, x, H, W, OUT), y, x, 0, H, W, OUT, TILE)
@@ -259,15 +251,15 @@ def _stem_norm_pool_gradient_kernel(
         windows = _windows_of(code_at_PO, d_at_PO, oy, ox, 1, OH, OW, OUT)
         even_PO, odd_PO = _maps_of(map_at_PO, y, x, 1, H, W, OUT, TILE)
         even4_PK, odd4_PK = _cells_of(cells_at_PK, y, x, 3, H, W)
-        d = _add_tap_rows(d, d_even_PO, even0_PK, even1_PK, even2_PK, even3_PK, TURNED)
-        d = _add_tap_rows(d, d_odd_PO, odd0_PK, odd1_PK, odd2_PK, odd3_PK, TURNED)
+        d = _add_tap_rows(d, d_even_PO, even0_PK, even1_PK, even2_PK, even3_PK)
+        d = _add_tap_rows(d, d_odd_PO, odd0_PK, odd1_PK, odd2_PK, odd3_PK)
 
         d_even_PO = _d_map_of(also_even_PO + _won(windows, 1, 0), even_PO, affine, y + 1, x, H, W, TILE)
         d_odd_PO = _d_map_of(also_odd_PO + _won(windows, 1, 1), odd_PO, affine, y + 1, x + 1, H, W, TILE)
         even_PO, odd_PO = _maps_of(map_at_PO, y, x, 2, H, W, OUT, TILE)
         even5_PK, odd5_PK = _cells_of(cells_at_PK, y, x, 4, H, W)
-        d = _add_tap_rows(d, d_even_PO, even1_PK, even2_PK, even3_PK, even4_PK, TURNED)
-        d = _add_tap_rows(d, d_odd_PO, odd1_PK, odd2_PK, odd3_PK, odd4_PK, TURNED)
+        d = _add_tap_rows(d, d_even_PO, even1_PK, even2_PK, even3_PK, even4_PK)
+        d = _add_tap_rows(d, d_odd_PO, odd1_PK, odd2_PK, odd3_PK, odd4_PK)
 
         d_even_PO = _d_map_of(_won(windows, 4, 0), even_PO, affine, y + 2, x, H, W, TILE)
         d_odd_PO = _d_map_of(_won(windows, 4, 1), odd_PO, affine, y + 2, x + 1, H, W, TILE)
@@ -275,17 +267,16 @@ def _stem_norm_pool_gradient_kernel(
         windows = _windows_of(code_at_PO, d_at_PO, oy, ox, 2, OH, OW, OUT)
         even_PO, odd_PO = _maps_of(map_at_PO, y, x, 3, H, W, OUT, TILE)
         even6_PK, odd6_PK = _cells_of(cells_at_PK, y, x, 5, H, W)
-        d = _add_tap_rows(d, d_even_PO, even2_PK, even3_PK, even4_PK, even5_PK, TURNED)
-        d = _add_tap_rows(d, d_odd_PO, odd2_PK, odd3_PK, odd4_PK, odd5_PK, TURNED)
+        d = _add_tap_rows(d, d_even_PO, even2_PK, even3_PK, even4_PK, even5_PK)
+        d = _add_tap_rows(d, d_odd_PO, odd2_PK, odd3_PK, odd4_PK, odd5_PK)
 
         d_even_PO = _d_map_of(also_even_PO + _won(windows, 1, 0), even_PO, affine, y + 3, x, H, W, TILE)
         d_odd_PO = _d_map_of(also_odd_PO + _won(windows, 1, 1), odd_PO, affine, y + 3, x + 1, H, W, TILE)
         image, y, x = _first_of(tl.minimum(patch + tl.num_programs(0), patches - 1), H, W, TILE)
         even_PO, odd_PO = _maps_of(_map_at(maps_ptr, image, y, x, H, W, OUT), y, x, 0, H, W, OUT, TILE)
-        d = _add_tap_rows(d, d_even_PO, even3_PK, even4_PK, even5_PK, even6_PK, TURNED)
-        d = _add_tap_rows(d, d_odd_PO, odd3_PK, odd4_PK, odd5_PK, odd6_PK, TURNED)
-    at = o[:, None] + k[None, :] * OUT if TURNED else k[:, None] * OUT + o[None, :]
-    at += tl.program_id(0) * (256 * OUT)
+        d = _add_tap_rows(d, d_even_PO, even3_PK, even4_PK, even5_PK, even6_PK)
+        d = _add_tap_rows(d, d_odd_PO, odd3_PK, odd4_PK, odd5_PK, odd6_PK)
+    at = tl.program_id(0) * (256 * OUT) + k[:, None] * OUT + o[None, :]
     tl.store(partial_ptr + at, d[0])
     tl.store(partial_ptr + at + 64 * OUT, d[1])
     tl.store(partial_ptr + at + 128 * OUT, d[2])
