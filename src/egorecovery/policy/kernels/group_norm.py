@@ -28,8 +28,8 @@ from egorecovery.policy.kernels.group_norm_parts import (
 )
 from egorecovery.policy.kernels.owed import norm_gradients
 
-# Of one program: 64 per thread of four warps. With twice as many a map of 28 x 28 would fit by its 16 channels, and be
-# read in 32 bytes a pixel: that keeps the cache busier than reading it twice in whole lines.
+# Of one program: 64 per thread of four warps. With twice as many a map of 28 x 28 would fit by its 16 channels, but 32
+# bytes a pixel keep the cache busy: in a whole step, reading it twice in whole lines is faster.
 NUMBERS_ON_CHIP = 8192
 CHANNELS_WANTED = 32  # 64 contiguous bytes per pixel
 FEWEST_CHANNELS = 16  # 32 bytes: one memory sector
