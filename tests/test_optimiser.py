@@ -100,18 +100,18 @@ def test_fifty_steps_equal_torch_adamw_with_its_average_and_working_copy(dtype, 
     assert step.item() == STEPS - len(SKIPPED)
 
 
-def test_what_an_update_can_know_before_its_gradients_changes_no_bit_of_it():
+def test_an_update_follows_what_was_said_ahead_of_it():
+    """Said of another rate, so that one who computes it anew is found out."""
     rows = [[start(), torch.zeros(SIZE, device=DEVICE), torch.zeros(SIZE, device=DEVICE), scalar(0)] for _ in range(2)]
     for (master, first, second, step), early in zip(rows, (False, True), strict=True):
         for index, gradient in enumerate(gradients(torch.float32)[:4]):
-            rate = scalar(rates()[index])
-            ahead = pace_and_spread(step, rate) if early else None
-            stopped = scalar(index == 2)
+            slow, fast = scalar(rates()[index]), scalar(3 * rates()[index])
+            ahead = pace_and_spread(step, fast) if early else None
             adamw_(
                 master, gradient, first, second, step,
-                rate=rate, factor=scalar(1), stopped=stopped, weight_decay=0.1, ahead=ahead,
+                rate=slow if early else fast, factor=scalar(1), stopped=scalar(index == 2), weight_decay=0.0, ahead=ahead,
             )  # fmt: skip
-    assert [each.item() for *_, each in rows] == [3, 3]
+    assert [step.item() for *_, step in rows] == [3, 3]
     assert all(torch.equal(one, other) for one, other in zip(*rows, strict=True))
 
 

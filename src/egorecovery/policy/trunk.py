@@ -30,7 +30,8 @@ class Trunk(nn.Module):
         """`keep_RB`: drop-path factors, one row per residual branch (two a block); None keeps all.
 
         Each sum of stream and branch is left to the norm that follows it, which saves a pass over memory. Where only
-        the first `wanted` tokens are, the last block computes no others: nobody would read them.
+        the first `wanted` tokens are, the last block computes no others but for their queries, which one product gives
+        with keys and values.
         """
         blocks = cast("Sequence[Block]", self.blocks)
         kept = [None] * (2 * len(blocks)) if keep_RB is None else list(keep_RB.unbind())

@@ -63,9 +63,17 @@ def jit(kernel: Callable[..., Any]) -> Any:
     return kernel if triton is None else triton.jit(kernel)
 
 
+def has_copy_engine(tensor: Tensor) -> bool:
+    """Whether whole tiles can travel between memory and chip by themselves: on GPUs since Hopper."""
+    return INTERPRETED or torch.cuda.get_device_capability(tensor.device)[0] >= 9
+
+
 def tiles_of(matrix: Tensor, rows: int, columns: int) -> Any:
-    """How a kernel loads and stores whole tiles of a contiguous matrix; past its end they read 0 and write nothing."""
-    return TensorDescriptor.from_tensor(matrix, [rows, columns])
+    """How a kernel loads and stores whole tiles of a contiguous matrix; past its end they read 0 and write nothing.
+
+    One that lies at an odd address, as no fresh tensor does, is read from a copy.
+    """
+    return TensorDescriptor.from_tensor(matrix if matrix.data_ptr() % 16 == 0 else matrix.clone(), [rows, columns])
 
 
 def power_of_two_from(size: int) -> int:

@@ -6,7 +6,7 @@ to multiply with: half the bytes of keeping the product itself, and no exponenti
 float32 sum before it is rounded, so they belong together. The other products are the library's.
 
 A slope lies between -0.13 and 1.13, so a byte holds it in steps of 1/200, as exact as bfloat16 where it matters, and
-0 and 1 without any error. Tiles travel by the copy engine of newer GPUs (Triton's tensor descriptors).
+0 and 1 without any error. Tiles travel by the GPU's copy engine; one without (before Hopper) leaves all to torch.
 """
 
 # B samples, N tokens, D width, H hidden width, R rows = B x N (in kernels, of one tile), C columns of one tile
@@ -22,6 +22,7 @@ from torch.nn.functional import gelu, linear
 from egorecovery.policy.kernels.dispatch import (
     INTERPRETED,
     ceil_div,
+    has_copy_engine,
     is_power_of_two,
     jit,
     power_of_two_from,
@@ -79,6 +80,7 @@ def _fits(tokens: Tensor, rise_HD: Tensor, fall_DH: Tensor) -> bool:
     hidden, width = rise_HD.shape
     return (
         runs_fused(tokens, rise_HD, fall_DH)
+        and has_copy_engine(tokens)
         and tokens.dtype == rise_HD.dtype == fall_DH.dtype
         and tokens.element_size() == 2  # float32 is left to torch
         and tokens.numel() > 0
@@ -118,7 +120,7 @@ def _rows(tokens: Tensor) -> Tensor:
 def rise_gelu(
     tokens_RD: Float[Tensor, "R D"], rise_HD: Float[Tensor, "H D"], *, with_slope: bool = True
 ) -> tuple[Float[Tensor, "R H"], UInt8[Tensor, "R H"] | None]:
-    """GELU of tokens x rise^T, and its derivative there as bytes (`slope_of_bytes`)."""
+    """GELU of tokens x rise^T, and its derivative there: byte / STEPS - ZERO / STEPS."""
     (rows, width), hidden = tokens_RD.shape, rise_HD.shape[0]
     act_RH = torch.empty((rows, hidden), dtype=tokens_RD.dtype, device=tokens_RD.device)
     slope_RH = torch.empty((rows, hidden), dtype=torch.uint8, device=tokens_RD.device) if with_slope else None
@@ -150,11 +152,6 @@ def fall_gelu_backward(
         **sizes,
     )
     return d_pre_RH
-
-
-def slope_of_bytes(slope_RH: UInt8[Tensor, "R H"]) -> Float[Tensor, "R H"]:
-    """What the backward pass reads, as numbers."""
-    return (slope_RH.float() - ZERO) / STEPS
 
 
 def _sizes(rows: int, width: int, hidden: int) -> tuple[tuple[int, int], dict[str, Any]]:
