@@ -109,7 +109,8 @@ def test_an_update_follows_what_was_said_ahead_of_it():
             ahead = pace_and_spread(step, fast) if early else None
             adamw_(
                 master, gradient, first, second, step,
-                rate=slow if early else fast, factor=scalar(1), stopped=scalar(index == 2), weight_decay=0.0, ahead=ahead,
+                rate=slow if early else fast, factor=scalar(1), stopped=scalar(index == 2), weight_decay=0.0,
+                ahead=ahead,
             )  # fmt: skip
     assert [step.item() for *_, step in rows] == [3, 3]
     assert all(torch.equal(one, other) for one, other in zip(*rows, strict=True))
