@@ -22,6 +22,7 @@ from egorecovery.policy.kernels.group_norm_parts import (
     EPSILON,
     arriving,
     map_parts,
+    masked,
     part_sizes,
     stats_kernel,
     total_of_group,
@@ -249,14 +250,8 @@ def _whole_backward_kernel(
     weight_C = tl.load(weight_ptr + c).to(tl.float32)
     hat_PC = (tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32) - mean_C[None, :]) * rstd_C[None, :]
     d_out_PC = arriving(d_out_ptr, d_again_ptr, at, inside, TWICE)
-    if RELU:
-        if HAS_RESIDUAL:
-            out_PC = tl.load(out_ptr + at, mask=inside, other=0.0).to(tl.float32)
-        else:
-            out_PC = hat_PC * weight_C[None, :] + tl.load(bias_ptr + c).to(tl.float32)[None, :]
-        d_out_PC = tl.where(out_PC > 0.0, d_out_PC, 0.0)
-    if HAS_RESIDUAL:
-        tl.store(d_masked_ptr + at, d_out_PC.to(d_masked_ptr.dtype.element_ty), mask=inside)
+    bias_C = tl.load(bias_ptr + c).to(tl.float32)
+    d_out_PC = masked(d_out_PC, hat_PC, out_ptr, d_masked_ptr, weight_C, bias_C, at, inside, HAS_RESIDUAL, RELU)
     d_bias_C = tl.sum(d_out_PC, axis=0)  # pixels past the end brought a gradient of 0
     d_weight_C = tl.sum(d_out_PC * hat_PC, axis=0)
     tl.store(sums_ptr + image * 2 * C + c, d_bias_C)

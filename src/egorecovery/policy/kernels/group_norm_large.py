@@ -4,7 +4,7 @@
 from typing import no_type_check
 
 from egorecovery.policy.kernels.dispatch import jit, tl
-from egorecovery.policy.kernels.group_norm_parts import arriving, gradient_means, moments_of_sums
+from egorecovery.policy.kernels.group_norm_parts import arriving, gradient_means, masked, scale_and_shift
 
 
 @jit
@@ -16,13 +16,8 @@ def apply_kernel(
 ):  # fmt: skip
     # Backwards through the batch: the images summed last are still in the cache.
     image = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
-    mean_C, rstd_C = moments_of_sums(sums_ptr, image, epsilon, HW, C, GROUP, PARTS)
+    scale_C, shift_C = scale_and_shift(sums_ptr, weight_ptr, bias_ptr, moments_ptr, image, epsilon, HW, C, GROUP, PARTS)
     c = tl.arange(0, C)
-    if tl.program_id(0) == 0:
-        tl.store(moments_ptr + image * 2 * C + c, mean_C)
-        tl.store(moments_ptr + image * 2 * C + C + c, rstd_C)
-    scale_C = rstd_C * tl.load(weight_ptr + c).to(tl.float32)
-    shift_C = tl.load(bias_ptr + c).to(tl.float32) - mean_C * scale_C
     for start in range(0, PART, ROWS):
         p = tl.program_id(0) * PART + start + tl.arange(0, ROWS)
         inside = p[:, None] < HW
@@ -56,14 +51,7 @@ def reduce_kernel(
         at = image * HW * C + p[:, None] * C + c[None, :]
         hat_PC = (tl.load(image_ptr + at, mask=inside, other=0.0).to(tl.float32) - mean_C[None, :]) * rstd_C[None, :]
         d_out_PC = arriving(d_out_ptr, d_again_ptr, at, inside, TWICE)
-        if RELU:
-            if HAS_RESIDUAL:
-                out_PC = tl.load(out_ptr + at, mask=inside, other=0.0).to(tl.float32)
-            else:
-                out_PC = hat_PC * weight_C[None, :] + bias_C[None, :]
-            d_out_PC = tl.where(out_PC > 0.0, d_out_PC, 0.0)
-        if HAS_RESIDUAL:
-            tl.store(d_masked_ptr + at, d_out_PC.to(d_masked_ptr.dtype.element_ty), mask=inside)
+        d_out_PC = masked(d_out_PC, hat_PC, out_ptr, d_masked_ptr, weight_C, bias_C, at, inside, HAS_RESIDUAL, RELU)
         d_bias_PC += d_out_PC
         d_weight_PC += d_out_PC * hat_PC
     sums_at = (image * PARTS + tl.program_id(0)) * 2 * C + c

@@ -20,8 +20,8 @@ from egorecovery.policy.kernels.group_norm_parts import (
     EPSILON,
     gradient_means,
     map_parts,
-    moments_of_sums,
     part_sizes,
+    scale_and_shift,
     stats_kernel,
 )
 from egorecovery.policy.kernels.owed import norm_gradients
@@ -152,13 +152,10 @@ def _pool_kernel(
     OW: tl.constexpr = (W + 1) // 2
     # Backwards through the batch: the images summed last are still in the cache.
     image = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
-    mean_C, rstd_C = moments_of_sums(sums_ptr, image, epsilon, H * W, C, GROUP, PARTS)
+    scale_C, shift_C = scale_and_shift(
+        sums_ptr, weight_ptr, bias_ptr, moments_ptr, image, epsilon, H * W, C, GROUP, PARTS
+    )
     c = tl.arange(0, C)
-    if tl.program_id(0) == 0:
-        tl.store(moments_ptr + image * 2 * C + c, mean_C)
-        tl.store(moments_ptr + image * 2 * C + C + c, rstd_C)
-    scale_C = rstd_C * tl.load(weight_ptr + c).to(tl.float32)
-    shift_C = tl.load(bias_ptr + c).to(tl.float32) - mean_C * scale_C
     # The norm is monotone: the largest input wins, or the smallest where it turns over. So inputs are compared as they
     # are, and only the winner is normed. (Inputs that the norm rounds to one number are no tie, nor those it scales by
     # zero; torch would call them one.)

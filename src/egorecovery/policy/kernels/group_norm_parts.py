@@ -100,6 +100,40 @@ def moments_of_sums(
 
 @jit
 @no_type_check
+def scale_and_shift(
+    sums_ptr, weight_ptr, bias_ptr, moments_ptr, image, epsilon,
+    HW: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """For every channel, what the norm does to it; the image's first program keeps the moments."""
+    mean_C, rstd_C = moments_of_sums(sums_ptr, image, epsilon, HW, C, GROUP, PARTS)
+    c = tl.arange(0, C)
+    if tl.program_id(0) == 0:
+        tl.store(moments_ptr + image * 2 * C + c, mean_C)
+        tl.store(moments_ptr + image * 2 * C + C + c, rstd_C)
+    scale_C = rstd_C * tl.load(weight_ptr + c).to(tl.float32)
+    return scale_C, tl.load(bias_ptr + c).to(tl.float32) - mean_C * scale_C
+
+
+@jit
+@no_type_check
+def masked(
+    d_out_PC, hat_PC, out_ptr, d_masked_ptr, weight_C, bias_C, at, inside,
+    HAS_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+):  # fmt: skip
+    """The gradient where the ReLU let its input through; with a residual it is stored too, being that one's."""
+    if RELU:
+        if HAS_RESIDUAL:
+            out_PC = tl.load(out_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        else:
+            out_PC = hat_PC * weight_C[None, :] + bias_C[None, :]
+        d_out_PC = tl.where(out_PC > 0.0, d_out_PC, 0.0)
+    if HAS_RESIDUAL:
+        tl.store(d_masked_ptr + at, d_out_PC.to(d_masked_ptr.dtype.element_ty), mask=inside)
+    return d_out_PC
+
+
+@jit
+@no_type_check
 def gradient_means(
     sums_ptr, weight_C, image, HW: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr
 ):

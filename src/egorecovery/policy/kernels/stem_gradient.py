@@ -5,24 +5,22 @@ It pairs the tiles of the forward pass (see `stem`): seven of cells with four of
 
 # B pictures, C = 16 channels of a cell, h x w outputs, O (OUT) output channels, T = 4 tap rows, K = 64 numbers of a tap
 # row, P pixels of a tile, Q programs
-from dataclasses import dataclass
 from typing import no_type_check
 
 import torch
 from torch import Tensor
 
 from egorecovery.policy.kernels.dispatch import jit, power_of_two_from, tl
-from egorecovery.policy.kernels.stem_tiles import WARPS, cells_of, patch_sizes, pixels_of, tap
-
-
-@dataclass
-class GradientTile:
-    """How the gradient of the weight is cut. Mutable, so that a benchmark can sweep it."""
-
-    pixels: int
-    stages: int
-    programs: int  # at most; each leaves a partial sum of 64 KB
-
+from egorecovery.policy.kernels.stem_tiles import (
+    WARPS,
+    GradientTile,
+    add_tap_rows,
+    cells_of,
+    patch_sizes,
+    pixels_of,
+    store_tap_rows,
+    tap,
+)
 
 # Compiled for sm_90: 159 registers and 88 KB of shared memory, so two programs per multiprocessor of an H200.
 GRADIENT_TILE = GradientTile(pixels=32, stages=2, programs=264)
@@ -61,18 +59,6 @@ def _gradient_of(d_maps_ptr, y, x, H: tl.constexpr, W: tl.constexpr, OUT: tl.con
 
 @jit
 @no_type_check
-def _add_tap_rows(d, in0_KP, in1_KP, in2_KP, in3_KP, d_out_PO):
-    """What one tile of outputs adds to the gradients of the tap rows."""
-    return (
-        tl.dot(in0_KP, d_out_PO, d[0]),
-        tl.dot(in1_KP, d_out_PO, d[1]),
-        tl.dot(in2_KP, d_out_PO, d[2]),
-        tl.dot(in3_KP, d_out_PO, d[3]),
-    )
-
-
-@jit
-@no_type_check
 def _stem_gradient_kernel(
     cells_ptr, d_maps_ptr, partial_ptr, patches,
     H: tl.constexpr, W: tl.constexpr, OUT: tl.constexpr, TILE: tl.constexpr,
@@ -89,23 +75,18 @@ def _stem_gradient_kernel(
         d_out1_PO = _gradient_of(d_maps, y + 1, x, H, W, OUT)
         d_out2_PO = _gradient_of(d_maps, y + 2, x, H, W, OUT)
         d_out3_PO = _gradient_of(d_maps, y + 3, x, H, W, OUT)
-        in0_KP = tl.trans(cells_of(cells, y - 1, x, H, W))
-        in1_KP = tl.trans(cells_of(cells, y, x, H, W))
-        in2_KP = tl.trans(cells_of(cells, y + 1, x, H, W))
-        in3_KP = tl.trans(cells_of(cells, y + 2, x, H, W))
-        in4_KP = tl.trans(cells_of(cells, y + 3, x, H, W))
-        in5_KP = tl.trans(cells_of(cells, y + 4, x, H, W))
-        in6_KP = tl.trans(cells_of(cells, y + 5, x, H, W))
-        d = _add_tap_rows(d, in0_KP, in1_KP, in2_KP, in3_KP, d_out0_PO)
-        d = _add_tap_rows(d, in1_KP, in2_KP, in3_KP, in4_KP, d_out1_PO)
-        d = _add_tap_rows(d, in2_KP, in3_KP, in4_KP, in5_KP, d_out2_PO)
-        d = _add_tap_rows(d, in3_KP, in4_KP, in5_KP, in6_KP, d_out3_PO)
-    partial_ptr += tl.program_id(0) * (256 * OUT)
-    at = tl.arange(0, 64)[:, None] * OUT + tl.arange(0, OUT)[None, :]
-    tl.store(partial_ptr + at, d[0])
-    tl.store(partial_ptr + at + 64 * OUT, d[1])
-    tl.store(partial_ptr + at + 128 * OUT, d[2])
-    tl.store(partial_ptr + at + 192 * OUT, d[3])
+        cells0_PK = cells_of(cells, y - 1, x, H, W)
+        cells1_PK = cells_of(cells, y, x, H, W)
+        cells2_PK = cells_of(cells, y + 1, x, H, W)
+        cells3_PK = cells_of(cells, y + 2, x, H, W)
+        cells4_PK = cells_of(cells, y + 3, x, H, W)
+        cells5_PK = cells_of(cells, y + 4, x, H, W)
+        cells6_PK = cells_of(cells, y + 5, x, H, W)
+        d = add_tap_rows(d, d_out0_PO, cells0_PK, cells1_PK, cells2_PK, cells3_PK)
+        d = add_tap_rows(d, d_out1_PO, cells1_PK, cells2_PK, cells3_PK, cells4_PK)
+        d = add_tap_rows(d, d_out2_PO, cells2_PK, cells3_PK, cells4_PK, cells5_PK)
+        d = add_tap_rows(d, d_out3_PO, cells3_PK, cells4_PK, cells5_PK, cells6_PK)
+    store_tap_rows(partial_ptr, d, OUT)
 
 
 @jit

@@ -8,7 +8,6 @@ input can have won is the same for a whole tile, and nine comparisons serve four
 
 # B pictures, C = 16 channels of a cell, h x w outputs of the convolution, O (OUT) output channels, Q pooled pixels or
 # programs, T = 4 tap rows, K = 64 numbers of a tap row, P pixels of a tile, S parts of a picture
-from dataclasses import dataclass
 from typing import Any, no_type_check
 
 import torch
@@ -27,21 +26,11 @@ from egorecovery.policy.kernels.group_norm_parts import gradient_means
 from egorecovery.policy.kernels.owed import norm_gradients
 from egorecovery.policy.kernels.stem import stem_convolution_and_sums, stem_fits, stem_maps_and_sums
 from egorecovery.policy.kernels.stem_gradient import total_of_partials
-
-
-@dataclass
-class GradientTile:
-    """How the gradient of the weight is cut. Mutable, so that a benchmark can sweep it."""
-
-    pixels: int
-    stages: int
-    programs: int  # at most; each leaves a partial sum of 64 KB
-
+from egorecovery.policy.kernels.stem_tiles import WARPS, GradientTile, add_tap_rows, store_tap_rows
 
 # Compiled for sm_90: 253 registers and 26 KB of shared memory, so two programs per multiprocessor of an H200. With 32
 # pixels registers spill; with two stages all loads bypass the L1 cache, in which most of them find their neighbours'.
 GRADIENT_TILE = GradientTile(pixels=16, stages=1, programs=264)
-WARPS = 4
 
 
 def stem_norm_pool(
@@ -182,17 +171,6 @@ def _d_map_of(d_normed_PO, map_PO, affine, y, x, H: tl.constexpr, W: tl.constexp
 
 @jit
 @no_type_check
-def _add_tap_rows(d, d_map_PO, cells0_PK, cells1_PK, cells2_PK, cells3_PK):
-    """What one tile of the map adds to the gradients of the tap rows."""
-    d0 = tl.dot(tl.trans(cells0_PK), d_map_PO, d[0])
-    d1 = tl.dot(tl.trans(cells1_PK), d_map_PO, d[1])
-    d2 = tl.dot(tl.trans(cells2_PK), d_map_PO, d[2])
-    d3 = tl.dot(tl.trans(cells3_PK), d_map_PO, d[3])
-    return d0, d1, d2, d3
-
-
-@jit
-@no_type_check
 def _first_of(patch, H: tl.constexpr, W: tl.constexpr, TILE: tl.constexpr):
     """The picture of a patch, and row and column of the pixels of its first tile."""
     ACROSS: tl.constexpr = (W + 15) // 16
@@ -251,15 +229,15 @@ def _stem_norm_pool_gradient_kernel(
         windows = _windows_of(code_at_PO, d_at_PO, oy, ox, 1, OH, OW, OUT)
         even_PO, odd_PO = _maps_of(map_at_PO, y, x, 1, H, W, OUT, TILE)
         even4_PK, odd4_PK = _cells_of(cells_at_PK, y, x, 3, H, W)
-        d = _add_tap_rows(d, d_even_PO, even0_PK, even1_PK, even2_PK, even3_PK)
-        d = _add_tap_rows(d, d_odd_PO, odd0_PK, odd1_PK, odd2_PK, odd3_PK)
+        d = add_tap_rows(d, d_even_PO, even0_PK, even1_PK, even2_PK, even3_PK)
+        d = add_tap_rows(d, d_odd_PO, odd0_PK, odd1_PK, odd2_PK, odd3_PK)
 
         d_even_PO = _d_map_of(also_even_PO + _won(windows, 1, 0), even_PO, affine, y + 1, x, H, W, TILE)
         d_odd_PO = _d_map_of(also_odd_PO + _won(windows, 1, 1), odd_PO, affine, y + 1, x + 1, H, W, TILE)
         even_PO, odd_PO = _maps_of(map_at_PO, y, x, 2, H, W, OUT, TILE)
         even5_PK, odd5_PK = _cells_of(cells_at_PK, y, x, 4, H, W)
-        d = _add_tap_rows(d, d_even_PO, even1_PK, even2_PK, even3_PK, even4_PK)
-        d = _add_tap_rows(d, d_odd_PO, odd1_PK, odd2_PK, odd3_PK, odd4_PK)
+        d = add_tap_rows(d, d_even_PO, even1_PK, even2_PK, even3_PK, even4_PK)
+        d = add_tap_rows(d, d_odd_PO, odd1_PK, odd2_PK, odd3_PK, odd4_PK)
 
         d_even_PO = _d_map_of(_won(windows, 4, 0), even_PO, affine, y + 2, x, H, W, TILE)
         d_odd_PO = _d_map_of(_won(windows, 4, 1), odd_PO, affine, y + 2, x + 1, H, W, TILE)
@@ -267,17 +245,13 @@ def _stem_norm_pool_gradient_kernel(
         windows = _windows_of(code_at_PO, d_at_PO, oy, ox, 2, OH, OW, OUT)
         even_PO, odd_PO = _maps_of(map_at_PO, y, x, 3, H, W, OUT, TILE)
         even6_PK, odd6_PK = _cells_of(cells_at_PK, y, x, 5, H, W)
-        d = _add_tap_rows(d, d_even_PO, even2_PK, even3_PK, even4_PK, even5_PK)
-        d = _add_tap_rows(d, d_odd_PO, odd2_PK, odd3_PK, odd4_PK, odd5_PK)
+        d = add_tap_rows(d, d_even_PO, even2_PK, even3_PK, even4_PK, even5_PK)
+        d = add_tap_rows(d, d_odd_PO, odd2_PK, odd3_PK, odd4_PK, odd5_PK)
 
         d_even_PO = _d_map_of(also_even_PO + _won(windows, 1, 0), even_PO, affine, y + 3, x, H, W, TILE)
         d_odd_PO = _d_map_of(also_odd_PO + _won(windows, 1, 1), odd_PO, affine, y + 3, x + 1, H, W, TILE)
         image, y, x = _first_of(tl.minimum(patch + tl.num_programs(0), patches - 1), H, W, TILE)
         even_PO, odd_PO = _maps_of(_map_at(maps_ptr, image, y, x, H, W, OUT), y, x, 0, H, W, OUT, TILE)
-        d = _add_tap_rows(d, d_even_PO, even3_PK, even4_PK, even5_PK, even6_PK)
-        d = _add_tap_rows(d, d_odd_PO, odd3_PK, odd4_PK, odd5_PK, odd6_PK)
-    at = tl.program_id(0) * (256 * OUT) + k[:, None] * OUT + o[None, :]
-    tl.store(partial_ptr + at, d[0])
-    tl.store(partial_ptr + at + 64 * OUT, d[1])
-    tl.store(partial_ptr + at + 128 * OUT, d[2])
-    tl.store(partial_ptr + at + 192 * OUT, d[3])
+        d = add_tap_rows(d, d_even_PO, even3_PK, even4_PK, even5_PK, even6_PK)
+        d = add_tap_rows(d, d_odd_PO, odd3_PK, odd4_PK, odd5_PK, odd6_PK)
+    store_tap_rows(partial_ptr, d, OUT)
