@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from egorecovery.episodes.journal import Journal
 from egorecovery.errors import AnnotationError, StaleRevision, StoreDamaged
 from egorecovery.recovery import Annotation, AnnotationJournal, Quality, candidate_boundary
+from egorecovery.storage.journal import Journal
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ torch = pytest.importorskip("torch")
 
 
 from egorecovery.episodes import Embodiment  # noqa: E402 - torch is an extra
-from egorecovery.episodes.sealed import file_sha256, read_sealed, seal  # noqa: E402
 from egorecovery.errors import CheckpointError, EgoRecoveryError  # noqa: E402
 from egorecovery.policy import checkpoint as checkpoints  # noqa: E402
 from egorecovery.policy.checkpoint import incomplete, latest, load_into, open_checkpoint, save  # noqa: E402
 from egorecovery.policy.config_json import to_json  # noqa: E402
 from egorecovery.policy.inference import TrainedPolicy, load_action_source  # noqa: E402
+from egorecovery.storage.checksummed_json import file_sha256, read_checksummed, with_checksum  # noqa: E402
 from egorecovery.training.recipe import demo  # noqa: E402
 from tiny_policy import pictures_and_states, statistics, tiny_config, tiny_policy  # noqa: E402
 
@@ -52,10 +52,10 @@ def write(folder, policy, step=20, **changes):
 
 def reseal(path, **changes):
     """A card that vouches for whatever lies beside it: what someone would make who wants it believed."""
-    card = read_sealed(path / "checkpoint.json")
+    card = read_checksummed(path / "checkpoint.json")
     del card["files"]
     files = {name: file_sha256(path / name) for name in checkpoints.FILES}
-    (path / "checkpoint.json").write_bytes(seal({**card, "files": files, **changes}))
+    (path / "checkpoint.json").write_bytes(with_checksum({**card, "files": files, **changes}))
 
 
 def test_what_is_saved_is_what_is_read(folder, policy):
@@ -128,7 +128,7 @@ def test_a_kill_while_a_step_is_replaced_leaves_no_half_checkpoint_in_its_place(
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("dies_at", ["save_file", "sync_file", "write_file", "seal"])
+@pytest.mark.parametrize("dies_at", ["save_file", "sync_file", "write_file", "with_checksum"])
 def test_a_kill_during_a_save_leaves_the_previous_checkpoint_and_an_incomplete_one_on_the_list(
     folder, policy, monkeypatch, dies_at
 ):

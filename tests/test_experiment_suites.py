@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from egorecovery.episodes import Source
-from egorecovery.episodes.sealed import digest
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation import REGIMES, bench_protocol
 from egorecovery.experiments import SUITES, paper_rate, plan_suite, suite_named
@@ -20,6 +19,7 @@ from egorecovery.experiments.plan import trainings
 from egorecovery.experiments.suites import ALL_TASKS, FULL, NOT_BUILT
 from egorecovery.policy import Intervention
 from egorecovery.policy.config_json import to_json
+from egorecovery.storage.checksummed_json import digest
 from egorecovery.training import RECIPES
 
 ORIGINAL = Path(os.environ.get("PAPER_RESULTS", "results.json"))  # the table that the packaged figures were taken from

@@ -18,7 +18,6 @@ torch = pytest.importorskip("torch")
 from egorecovery.cli import experiment as experiment_cli  # noqa: E402 - torch is an extra
 from egorecovery.cli.main import main  # noqa: E402
 from egorecovery.episodes import EpisodeStore, Source  # noqa: E402
-from egorecovery.episodes.sealed import read_sealed  # noqa: E402
 from egorecovery.errors import StoreLocked  # noqa: E402
 from egorecovery.evaluation import film  # noqa: E402
 from egorecovery.experiments import (  # noqa: E402
@@ -37,6 +36,7 @@ from egorecovery.experiments.folder import COMPUTED_BY  # noqa: E402
 from egorecovery.experiments.report import write_report  # noqa: E402
 from egorecovery.experiments.suites import episodes  # noqa: E402
 from egorecovery.experiments.trainings import TrainingFailed, TrainingProcess  # noqa: E402
+from egorecovery.storage.checksummed_json import read_checksummed  # noqa: E402
 from tiny_experiment import CELLS, STEPS, SUITE, protocol, recipe, run_tiny, with_steps  # noqa: E402
 
 TESTS = Path(__file__).parent
@@ -84,7 +84,7 @@ def test_a_finished_cell_says_what_it_is_and_where_it_came_from(whole):
     folder = ExperimentFolder(whole)
     assert json.loads((whole / "suite.json").read_text()) == {"suite": "tiny", "schema": 1, "computed_by": COMPUTED_BY}
     assert folder.done() == sorted(CELLS.values())
-    card = read_sealed(whole / "cells" / CELLS["closed"] / "cell.json")
+    card = read_checksummed(whole / "cells" / CELLS["closed"] / "cell.json")
     assert card["variant"] == "closed"
     assert card["intervention"] == {"zero_intent": False, "gate": "0"}
     assert card["budget"] == {"robot_success": 1, "robot_recovery": 1, "human_success": 0, "human_recovery": 1}

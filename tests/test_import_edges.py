@@ -19,7 +19,7 @@ from egorecovery.capture.importing import Outcome, import_recordings
 from egorecovery.capture.synthetic import TrackerFaults, synthetic_recording
 from egorecovery.cli.main import main
 from egorecovery.episodes import PAPER_TASKS, Camera, EpisodeStore, Intrinsics, Source
-from egorecovery.episodes.collection import Attempt
+from egorecovery.episodes.attempt_log import Attempt
 from egorecovery.errors import MotionError, RecordingError
 
 TASK = PAPER_TASKS["round_disk"]

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, t
 
-from egorecovery.episodes.sealed import seal
 from egorecovery.evaluation.results import ResultFile, RolloutRecord, Subject
 from egorecovery.evaluation.statistics import Interval
 from egorecovery.experiments.report import write_report
@@ -19,6 +18,7 @@ from egorecovery.experiments.report.arms import METHODS, TASKS
 from egorecovery.experiments.report.cells import ReportError
 from egorecovery.experiments.report.findings import claims, verdict
 from egorecovery.experiments.suites import SUITES
+from egorecovery.storage.checksummed_json import with_checksum
 
 MODES = {"cup_brush": ("beside", "on_rim"), "table_sweep": ("missed", "at_lip"), "cube_stack": ("held", "fallen")}
 BUDGETS = {
@@ -120,7 +120,7 @@ def add_cell(
         "finished_at": "2026-11-15T12:00:00+00:00",
         **more,
     }
-    (folder / "cell.json").write_bytes(seal(card))
+    (folder / "cell.json").write_bytes(with_checksum(card))
     return folder
 
 

@@ -11,9 +11,9 @@ import zarr
 
 from egorecovery.episodes import Camera, EpisodeStore, FrameReader, Source
 from egorecovery.episodes.layout import STREAMS
-from egorecovery.episodes.sealed import seal
 from egorecovery.episodes.store import stage
 from egorecovery.errors import EpisodeExists, EpisodeNotFound, StoreDamaged, StoreError, StoreLocked
+from egorecovery.storage.checksummed_json import with_checksum
 from making import make_camera, make_episode
 
 
@@ -174,7 +174,7 @@ def test_a_directory_that_is_no_store_is_refused_and_left_alone(tmp_path):
 
 
 def test_a_store_of_a_later_schema_is_refused(store):
-    (store.root / "store.json").write_bytes(seal({"format": "egorecovery-store", "schema": 2}))
+    (store.root / "store.json").write_bytes(with_checksum({"format": "egorecovery-store", "schema": 2}))
     with pytest.raises(StoreError, match="'schema': 2"):
         EpisodeStore(store.root)
 

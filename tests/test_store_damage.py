@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from egorecovery.cli.main import main
 from egorecovery.episodes import EpisodeStore
-from egorecovery.episodes.journal import Journal
 from egorecovery.errors import StoreDamaged, StoreError
 from egorecovery.intent import LabelStore, label_store
 from egorecovery.recovery import Annotation, AnnotationJournal
+from egorecovery.storage.journal import Journal
 from tiny_episodes import FRAMES, tiny_episode
 
 pytestmark = pytest.mark.fault

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from egorecovery.episodes.durable import write_file
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.evaluation import REGIMES, EvaluationProtocol, Regime, bench_protocol, rate
 from egorecovery.evaluation.statistics import Rate
@@ -13,6 +12,7 @@ from egorecovery.executors import cores
 from egorecovery.experiments import Event, ExperimentFolder, Row, Suite, run_suite
 from egorecovery.experiments.report import write_report
 from egorecovery.experiments.timing import Timing
+from egorecovery.storage.atomic_io import write_file
 from egorecovery.training import RECIPES, Budget
 
 SUCCESS_ONLY, EGORECOVERY = "robot_success", "egorecovery"

@@ -13,7 +13,7 @@ from egorecovery.capture.recording import HANDS, HandTracks, RawCamera, Recordin
 from egorecovery.capture.recording_files import load_recording
 from egorecovery.capture.recording_images import damaged_image
 from egorecovery.episodes import RATE_HZ, AcceptanceLimits, CameraStream, Episode, check_episode
-from egorecovery.episodes.collection import Attempt
+from egorecovery.episodes.attempt_log import Attempt
 from egorecovery.episodes.store import StagedEpisode, StoreWriter, stage
 from egorecovery.errors import EpisodeError, EpisodeExists, MotionError, RecordingError
 from egorecovery.executors import run_jobs

@@ -15,9 +15,9 @@ from numpy.lib.npyio import NpzFile
 from egorecovery.capture.recording import HandTracks, RawCamera, Recording, RobotLog
 from egorecovery.capture.recording_images import load_frames, reading
 from egorecovery.episodes import Camera, Intrinsics, Provenance, Side, Source, episode_id, task_named
-from egorecovery.episodes.sealed import canonical
 from egorecovery.errors import EgoRecoveryError, RecordingError
 from egorecovery.motion import KeypointOrder
+from egorecovery.storage.checksummed_json import canonical
 
 DESCRIPTION = "recording.json"
 FORMAT = "egorecovery-recording"

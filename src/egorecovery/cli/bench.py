@@ -30,8 +30,8 @@ class Bench:
         from rich.table import Table
 
         from egorecovery.cli.console import console
-        from egorecovery.episodes.durable import write_file
         from egorecovery.policy.kernels import plain_kernels
+        from egorecovery.storage.atomic_io import write_file
         from egorecovery.training import RECIPES
         from egorecovery.training.runtime import start
         from egorecovery.training.speed import measure

@@ -123,10 +123,10 @@ class Evaluate:
             from egorecovery.policy.device import pick_device
         except ImportError:
             raise RecipeError("a trained policy needs torch: pip install 'egorecovery[policy]'") from None
-        from egorecovery.episodes.sealed import file_sha256
         from egorecovery.evaluation import Subject
         from egorecovery.evaluation.checkpoint_source import CheckpointFactory
         from egorecovery.policy.decision import Intervention
+        from egorecovery.storage.checksummed_json import file_sha256
 
         saved = open_checkpoint(self.checkpoint)
         if saved.recipe["task"] != self.task:

@@ -18,10 +18,10 @@ class Verify:
     def run(self) -> int:
         from egorecovery.cli.console import console, print_json, progress_bar
         from egorecovery.episodes import EpisodeStore
-        from egorecovery.episodes.manifest import Damage
         from egorecovery.executors import cores
         from egorecovery.intent import LabelStore
         from egorecovery.recovery import AnnotationJournal
+        from egorecovery.storage.manifest import Damage
 
         store = EpisodeStore(self.store, trusting=True)
         identifiers = store.folders()

@@ -32,10 +32,10 @@ from egorecovery.diagnostics.observed import (
 from egorecovery.diagnostics.transfer_probe import probe_figure, probe_gain
 from egorecovery.diagnostics.trunk_probe import held_out_robots, probe_trunk
 from egorecovery.episodes import Embodiment, EpisodeStore, Phase
-from egorecovery.episodes.durable import sync_directory, write_file
-from egorecovery.episodes.sealed import digest
 from egorecovery.errors import EgoRecoveryError, RecipeError
 from egorecovery.intent import IntentSpec
+from egorecovery.storage.atomic_io import sync_directory, write_file
+from egorecovery.storage.checksummed_json import digest
 
 SCHEMA = 1
 COMPUTED_BY = 1  # raised by hand whenever the same store and policies come to give other numbers

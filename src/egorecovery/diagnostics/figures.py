@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from numpy import ndarray
 
 from egorecovery.episodes import Embodiment
-from egorecovery.episodes.durable import write_file
+from egorecovery.storage.atomic_io import write_file
 
 # Okabe and Ito's palette: distinct for every common kind of colour blindness, and different in lightness.
 ROBOT, HUMAN = "#0072B2", "#E69F00"

@@ -17,7 +17,6 @@ from egorecovery.diagnostics.by_episode import DiagnosticError, chosen_episodes
 from egorecovery.diagnostics.gate_alignment import EPISODES, GateTrace
 from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Source
 from egorecovery.episodes.reading import FrameReader
-from egorecovery.episodes.sealed import file_sha256
 from egorecovery.errors import RecipeError
 from egorecovery.intent import FrameLabels
 from egorecovery.policy.checkpoint import Checkpoint, load_into, open_checkpoint
@@ -25,6 +24,7 @@ from egorecovery.policy.config_json import from_json
 from egorecovery.policy.device import pick_device
 from egorecovery.policy.inference import plain_images
 from egorecovery.policy.policy import Policy
+from egorecovery.storage.checksummed_json import file_sha256
 from egorecovery.training import Recipe, frame_table
 from egorecovery.training.pictures import require_size
 from egorecovery.training.pools import Pools, everything, in_order, select

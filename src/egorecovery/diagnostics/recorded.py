@@ -11,13 +11,13 @@ from egorecovery.diagnostics.by_episode import DiagnosticError
 from egorecovery.diagnostics.coverage import ModeCoverage, mode_coverage
 from egorecovery.diagnostics.ks_alignment import KsAlignment, comparable_windows, ks_alignment
 from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Phase, Source
-from egorecovery.episodes.sealed import digest
 from egorecovery.errors import StoreError
 from egorecovery.intent import FrameLabels, IntentSpec, labels_of
 from egorecovery.intent.label_store import LabelStore
 from egorecovery.intent.statistics import pool_statistics
 from egorecovery.randomness import generator_for
 from egorecovery.recovery import AnnotationJournal
+from egorecovery.storage.checksummed_json import digest
 from egorecovery.training import RECIPES
 from egorecovery.training.pools import everything
 from egorecovery.workcell.scene import OBJECT_M

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from numpy import ndarray
 
-from egorecovery.episodes.collection import Attempt, Attempted, CollectionLog
-from egorecovery.episodes.durable import explaining_full_disk, sync_directory, sync_tree, write_file
+from egorecovery.episodes.attempt_log import Attempt, Attempted, AttemptLog
 from egorecovery.episodes.episode import Episode
 from egorecovery.episodes.frames import JpegFrames
 from egorecovery.episodes.layout import (
@@ -29,11 +28,12 @@ from egorecovery.episodes.layout import (
     read_stream,
     write_group,
 )
-from egorecovery.episodes.lock import WriterLock
-from egorecovery.episodes.manifest import MANIFEST, Damage, Manifest
-from egorecovery.episodes.sealed import read_sealed, seal
 from egorecovery.episodes.vocabulary import RATE_HZ, Camera, EpisodeId, Side, Source, Task, episode_id
 from egorecovery.errors import EpisodeExists, EpisodeNotFound, StoreDamaged, StoreError
+from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, sync_tree, write_file
+from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
+from egorecovery.storage.lock import WriterLock
+from egorecovery.storage.manifest import MANIFEST, Damage, Manifest
 
 STORE = "store.json"
 FORMAT = {"format": "egorecovery-store", "schema": 1}
@@ -77,7 +77,7 @@ class EpisodeStore:
             self._require_format()
 
     def _require_format(self) -> None:
-        found = read_sealed(self.root / STORE)
+        found = read_checksummed(self.root / STORE)
         if found != FORMAT:
             raise StoreError(f"{self.root / STORE} says {found}, this version reads {FORMAT}")
 
@@ -91,12 +91,12 @@ class EpisodeStore:
             with explaining_full_disk(root):
                 for folder in ("episodes", ".drafts"):
                     (root / folder).mkdir(parents=True, exist_ok=True)
-            write_file(root / STORE, seal(FORMAT))
+            write_file(root / STORE, with_checksum(FORMAT))
         return cls(root)
 
     @property
-    def collection(self) -> CollectionLog:
-        return CollectionLog(self.root / "collection.jsonl")
+    def collection(self) -> AttemptLog:
+        return AttemptLog(self.root / "collection.jsonl")
 
     @property
     def annotations_path(self) -> Path:

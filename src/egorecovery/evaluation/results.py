@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from egorecovery.episodes.journal import Journal
-from egorecovery.episodes.sealed import digest
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.evaluation.protocol import EvaluationProtocol, Regime
 from egorecovery.evaluation.rollout import Ending, Result
+from egorecovery.storage.checksummed_json import digest
+from egorecovery.storage.journal import Journal
 from egorecovery.workcell.starts import Start
 
 SCHEMA = 1

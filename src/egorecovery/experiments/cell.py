@@ -5,11 +5,11 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from egorecovery.episodes.sealed import digest
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.protocol import EvaluationProtocol
 from egorecovery.policy.config_json import to_json
 from egorecovery.policy.decision import Intervention
+from egorecovery.storage.checksummed_json import digest
 from egorecovery.training import METHODS, Budget, Recipe
 from egorecovery.workcell.collection import Order
 

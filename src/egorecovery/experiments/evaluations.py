@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from egorecovery.episodes.sealed import file_sha256
 from egorecovery.evaluation import Evaluation, RolloutPool, Subject, evaluate
 from egorecovery.evaluation.checkpoint_source import CheckpointFactory
 from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.folder import ExperimentFolder
 from egorecovery.experiments.resources import Resources
+from egorecovery.storage.checksummed_json import file_sha256
 
 
 @dataclass(frozen=True, kw_only=True)

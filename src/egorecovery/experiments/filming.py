@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from egorecovery.episodes.durable import sync_directory, sync_file
-from egorecovery.episodes.sealed import file_sha256
 from egorecovery.errors import EgoRecoveryError, RecipeError
 from egorecovery.evaluation import REGIMES, Evaluation, Inquiry, RolloutRecord
 from egorecovery.evaluation.checkpoint_source import CheckpointFactory
@@ -17,6 +15,8 @@ from egorecovery.evaluation.rollout import Result
 from egorecovery.experiments.cell import Cell, CellPlan
 from egorecovery.experiments.folder import FILMS, ExperimentFolder
 from egorecovery.policy.decision import ActionSource
+from egorecovery.storage.atomic_io import sync_directory, sync_file
+from egorecovery.storage.checksummed_json import file_sha256
 
 DRAFTS = ".filming"  # beside the films: a report shows whatever lies among them
 NOMINAL = "nominal"  # the mode of starts before which nothing went wrong

@@ -22,13 +22,13 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
-from egorecovery.episodes.durable import sync_directory, sync_tree, write_file
-from egorecovery.episodes.lock import WriterLock
-from egorecovery.episodes.sealed import read_sealed, seal
 from egorecovery.errors import EgoRecoveryError, StoreDamaged
 from egorecovery.evaluation.results import ResultFile, Subject
 from egorecovery.experiments.cell import CellPlan, settled
 from egorecovery.policy.config_json import flat
+from egorecovery.storage.atomic_io import sync_directory, sync_tree, write_file
+from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
+from egorecovery.storage.lock import WriterLock
 
 SCHEMA = 1
 # Raised by hand whenever tasks, labels, policy or protocol come to compute something else from the same settings, or
@@ -139,7 +139,7 @@ class ExperimentFolder:
         if not path.exists():
             return None
         try:
-            card = read_sealed(path)
+            card = read_checksummed(path)
         except StoreDamaged as error:
             raise FolderError(f"{error}, or remove the cell's folder and run it again") from None
         if card.get("schema") != SCHEMA:
@@ -192,7 +192,7 @@ class ExperimentFolder:
             "revision": training["revision"],
             "finished_at": now(),
         }
-        write_file(folder / "cell.json", seal({**plan.card(), **result}))
+        write_file(folder / "cell.json", with_checksum({**plan.card(), **result}))
         (folder / "error.json").unlink(missing_ok=True)
 
     def failed(self, plan: CellPlan, stage: str, error: str, traceback: str = "") -> None:

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from egorecovery.episodes import EpisodeStore
-from egorecovery.episodes.durable import write_file
-from egorecovery.episodes.lock import WriterLock
-from egorecovery.episodes.sealed import read_sealed, seal
 from egorecovery.errors import EgoRecoveryError, StoreLocked
 from egorecovery.executors import cores
 from egorecovery.experiments.plan import Training
 from egorecovery.policy.config_json import from_json, to_json
+from egorecovery.storage.atomic_io import write_file
+from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
+from egorecovery.storage.lock import WriterLock
 from egorecovery.training import Recipe
 from egorecovery.training.logs import read_log
 from egorecovery.training.stopping import SAVED_AND_STOPPED
@@ -55,11 +55,11 @@ class TrainingJob:
             "turn_file": self.turn_file and str(self.turn_file.absolute()),
         }
         self.run.mkdir(parents=True, exist_ok=True)
-        write_file(self.run / "job.json", seal(record))
+        write_file(self.run / "job.json", with_checksum(record))
 
     @classmethod
     def read(cls, run: Path) -> "TrainingJob":
-        record = read_sealed(run / "job.json")
+        record = read_checksummed(run / "job.json")
         return cls(
             recipe=from_json(Recipe, record["recipe"]),
             store=Path(record["store"]),
@@ -75,7 +75,7 @@ def training_card(run: Path) -> dict[str, Any] | None:
     path = run / "training.json"
     if not path.exists() or not any((run / "checkpoints").glob("step_*/checkpoint.json")):
         return None
-    return read_sealed(path)
+    return read_checksummed(path)
 
 
 def run_training(
@@ -108,7 +108,7 @@ def run_training(
             if checkpoint != outcome.checkpoint:
                 shutil.rmtree(checkpoint)
         card = _card(job, outcome.checkpoint, None if resumed else wall_s)
-        write_file(job.run / "training.json", seal(card))
+        write_file(job.run / "training.json", with_checksum(card))
 
 
 def _card(job: TrainingJob, checkpoint: Path, wall_s: float | None) -> dict[str, Any]:

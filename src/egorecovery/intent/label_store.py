@@ -6,13 +6,13 @@ from typing import Any
 
 from safetensors.numpy import load_file, save
 
-from egorecovery.episodes.durable import write_file
-from egorecovery.episodes.manifest import Damage
-from egorecovery.episodes.sealed import digest, file_sha256, read_sealed, seal
 from egorecovery.episodes.store import EpisodeCard
 from egorecovery.errors import StoreDamaged, StoreError
 from egorecovery.intent.frame_labels import FrameLabels, Verdict
 from egorecovery.intent.target import IntentSpec
+from egorecovery.storage.atomic_io import write_file
+from egorecovery.storage.checksummed_json import digest, file_sha256, read_checksummed, with_checksum
+from egorecovery.storage.manifest import Damage
 
 VERSION = 2  # raised when the same input would give other labels
 
@@ -40,7 +40,7 @@ class LabelStore:
     def card(self, episode: str) -> dict[str, Any] | None:
         """What whole labels were derived from; None where there are none, or damaged ones."""
         try:
-            card = read_sealed(self._card(episode))
+            card = read_checksummed(self._card(episode))
             return card if file_sha256(self._arrays(episode)) == card["arrays"] else None
         except (FileNotFoundError, StoreDamaged):
             return None
@@ -52,7 +52,7 @@ class LabelStore:
         write_file(self._arrays(episode), save(labels.arrays()))
         counts = {verdict.name.lower(): count for verdict, count in labels.counts().items()}
         card = {"key": key, "arrays": file_sha256(self._arrays(episode)), "counts": counts}
-        write_file(self._card(episode), seal(card))
+        write_file(self._card(episode), with_checksum(card))
         return card
 
     def read(self, episode: str) -> FrameLabels:
@@ -73,7 +73,7 @@ class LabelStore:
         found = [Damage(path, "has lost its card; run 'egorecovery label'") for path in sorted(orphans)]
         for episode in sorted(known):
             try:
-                card = read_sealed(self._card(episode))
+                card = read_checksummed(self._card(episode))
             except StoreDamaged as error:
                 found.append(Damage(self._card(episode), str(error)))
                 continue

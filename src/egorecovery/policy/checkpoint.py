@@ -20,13 +20,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from egorecovery.episodes import Embodiment
-from egorecovery.episodes.durable import sync_directory, sync_file, write_file
-from egorecovery.episodes.sealed import file_sha256, read_sealed, seal
 from egorecovery.errors import CheckpointError, StoreDamaged, StoreError
 from egorecovery.intent import IntentNormaliser, PoolStatistics
 from egorecovery.policy.config import PolicyConfig
 from egorecovery.policy.config_json import from_json
 from egorecovery.policy.normaliser import Normaliser, Statistics
+from egorecovery.storage.atomic_io import sync_directory, sync_file, write_file
+from egorecovery.storage.checksummed_json import file_sha256, read_checksummed, with_checksum
 
 FORMAT = "egorecovery checkpoint 1"
 FILES = ("policy.safetensors", "training.safetensors")
@@ -101,7 +101,7 @@ def save(
             "computed": computed,
             "files": {name: file_sha256(draft / name) for name in FILES},
         }
-        write_file(draft / "checkpoint.json", seal(card))
+        write_file(draft / "checkpoint.json", with_checksum(card))
         replaced = draft.with_name(f"{draft.name}.replaced")
         shutil.rmtree(replaced, ignore_errors=True)
         if final.exists():  # a run that went back to an older checkpoint comes here again
@@ -125,7 +125,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
     if not (path / "checkpoint.json").is_file():
         raise CheckpointError(f"{path}: there is no checkpoint here (no checkpoint.json); give a run or a step folder")
     try:
-        card = read_sealed(path / "checkpoint.json")
+        card = read_checksummed(path / "checkpoint.json")
     except StoreDamaged as error:
         raise CheckpointError(f"{error}; use an earlier checkpoint") from None
     if card.get("format") != FORMAT:

@@ -6,9 +6,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from egorecovery.episodes.journal import Journal
 from egorecovery.errors import AnnotationError, StaleRevision
 from egorecovery.recovery.labels import require_boundary
+from egorecovery.storage.journal import Journal
 
 
 class Quality(StrEnum):

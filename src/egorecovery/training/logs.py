@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from egorecovery.episodes.durable import write_file
+from egorecovery.storage.atomic_io import write_file
 
 
 class RunLog:

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from egorecovery.episodes import EpisodeId, EpisodeStore, Source
-from egorecovery.episodes.durable import write_file
 from egorecovery.errors import RecipeError, TrainingStopped
 from egorecovery.policy.checkpoint import Checkpoint, save
 from egorecovery.policy.config_json import to_json
 from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.policy import Policy
+from egorecovery.storage.atomic_io import write_file
 from egorecovery.training import frame_table
 from egorecovery.training.agreement import Agreement
 from egorecovery.training.frame_table import FrameTable

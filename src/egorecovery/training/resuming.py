@@ -6,11 +6,11 @@ from pathlib import Path
 import torch
 
 from egorecovery.episodes import EpisodeStore
-from egorecovery.episodes.sealed import digest
 from egorecovery.errors import CheckpointError
 from egorecovery.intent.label_store import LabelStore
 from egorecovery.policy.checkpoint import Checkpoint, incomplete, latest, load_into, open_checkpoint
 from egorecovery.policy.config_json import differences, from_json
+from egorecovery.storage.checksummed_json import digest
 from egorecovery.training.pools import Pools
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.runtime import Runtime

@@ -17,7 +17,7 @@ from egorecovery.episodes import (
     check_episode,
     episode_id,
 )
-from egorecovery.episodes.collection import Attempt as LoggedAttempt
+from egorecovery.episodes.attempt_log import Attempt as LoggedAttempt
 from egorecovery.episodes.store import StagedEpisode, StoreWriter, stage
 from egorecovery.errors import EgoRecoveryError, RecipeError
 from egorecovery.executors import Executor, run_jobs

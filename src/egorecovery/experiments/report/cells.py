@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from egorecovery.episodes.sealed import read_sealed
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.evaluation.protocol import Regime
 from egorecovery.evaluation.results import ResultFile, RolloutRecord
 from egorecovery.experiments.report.arms import Arm, Sources, arm_order, task_order
+from egorecovery.storage.checksummed_json import read_checksummed
 
 SCHEMA = 1
 FILMS = (".mp4", ".gif")
@@ -128,7 +128,7 @@ def _card(path: Path) -> dict[str, Any]:
 
 
 def _cell(folder: Path) -> Cell:
-    record = read_sealed(folder / "cell.json")
+    record = read_checksummed(folder / "cell.json")
     if record.get("schema") != SCHEMA:
         raise ReportError(f"{folder / 'cell.json'} has schema {record.get('schema')}, this version reads {SCHEMA}")
     lacking = [name for name in ("task", "method", "seed", "budget") if name not in record]

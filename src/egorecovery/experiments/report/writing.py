@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egorecovery.episodes.durable import write_file
 from egorecovery.evaluation.protocol import REGIMES, Regime
 from egorecovery.evaluation.statistics import Interval, Rate
 from egorecovery.experiments.report import provenance
@@ -19,6 +18,7 @@ from egorecovery.experiments.report.markdown import markdown
 from egorecovery.experiments.report.numbers import Numbers, Row
 from egorecovery.experiments.report.page import page
 from egorecovery.experiments.report.tables import columns_of
+from egorecovery.storage.atomic_io import write_file
 
 SCHEMA = 1
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from egorecovery.episodes.episode import Provenance
-from egorecovery.episodes.journal import Journal
 from egorecovery.episodes.vocabulary import EpisodeId, Source, Task
+from egorecovery.storage.journal import Journal
 
 
 @runtime_checkable
@@ -56,7 +56,7 @@ class Attempt:
         )
 
 
-class CollectionLog:
+class AttemptLog:
     """The store's `collection.jsonl`."""
 
     def __init__(self, path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from egorecovery.errors import StoreDamaged
 
-SEAL = "sha256"
+CHECKSUM = "sha256"
 
 
 def canonical(record: Mapping[str, Any]) -> bytes:
@@ -20,18 +20,18 @@ def digest(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(record)).hexdigest()
 
 
-def seal(record: Mapping[str, Any]) -> bytes:
+def with_checksum(record: Mapping[str, Any]) -> bytes:
     """The record as one line, with its own digest."""
-    assert SEAL not in record, "the seal is added here"
-    return canonical({**record, SEAL: digest(record)}) + b"\n"
+    assert CHECKSUM not in record, "the checksum is added here"
+    return canonical({**record, CHECKSUM: digest(record)}) + b"\n"
 
 
-def unseal(line: bytes, where: str) -> dict[str, Any]:
-    """The record, if not one byte of it has changed since `seal`."""
+def parse_checksummed(line: bytes, where: str) -> dict[str, Any]:
+    """The record, if not one byte of it has changed since `with_checksum`."""
     try:
         record = json.loads(line)
-        sealed = record.pop(SEAL)
-        intact = sealed == digest(record) and seal(record) == line
+        claimed = record.pop(CHECKSUM)
+        intact = claimed == digest(record) and with_checksum(record) == line
     except (ValueError, KeyError, AttributeError, TypeError):
         intact, record = False, {}
     if not intact:
@@ -39,8 +39,8 @@ def unseal(line: bytes, where: str) -> dict[str, Any]:
     return record
 
 
-def read_sealed(path: Path) -> dict[str, Any]:
-    return unseal(path.read_bytes(), str(path))
+def read_checksummed(path: Path) -> dict[str, Any]:
+    return parse_checksummed(path.read_bytes(), str(path))
 
 
 def file_sha256(path: Path) -> str:

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from egorecovery.episodes.durable import explaining_full_disk
 from egorecovery.errors import StoreLocked
+from egorecovery.storage.atomic_io import explaining_full_disk
 
 
 class WriterLock:

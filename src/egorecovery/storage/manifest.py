@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from egorecovery.episodes.durable import explaining_full_disk, sync_directory, sync_file
-from egorecovery.episodes.sealed import digest, file_sha256, read_sealed, seal
 from egorecovery.errors import StoreDamaged
+from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, sync_file
+from egorecovery.storage.checksummed_json import digest, file_sha256, read_checksummed, with_checksum
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -34,7 +34,7 @@ class Manifest:
 
     @classmethod
     def read(cls, directory: Path) -> "Manifest":
-        record = read_sealed(directory / MANIFEST)
+        record = read_checksummed(directory / MANIFEST)
         if record.get("schema") != SCHEMA:
             raise StoreDamaged(
                 f"{directory / MANIFEST}: schema {record.get('schema')} is not the {SCHEMA} this version reads; "
@@ -45,7 +45,7 @@ class Manifest:
     def write(self, directory: Path) -> None:
         path = directory / MANIFEST
         with explaining_full_disk(path):
-            path.write_bytes(seal(self._record()))
+            path.write_bytes(with_checksum(self._record()))
             sync_file(path)
             sync_directory(directory)
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from egorecovery.episodes.durable import explaining_full_disk, sync_directory
-from egorecovery.episodes.sealed import seal, unseal
 from egorecovery.errors import StoreDamaged
+from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory
+from egorecovery.storage.checksummed_json import parse_checksummed, with_checksum
 
 Record = dict[str, Any]
 
@@ -29,14 +29,14 @@ class Journal:
             self._read, self._records = b"", []
         *lines, tail = payload[len(self._read) :].split(b"\n")
         fresh = [
-            unseal(line + b"\n", f"{self.path} line {number}")
+            parse_checksummed(line + b"\n", f"{self.path} line {number}")
             for number, line in enumerate(lines, start=len(self._records) + 1)
         ]
         self._records += fresh
         self._read = payload[: len(payload) - len(tail)]
         # A tail that is a whole line but for its newline is no torn append: it may have been acknowledged.
         if tail and (_is_whole(tail) or _is_whole(tail[:-1])):
-            return [*self._records, unseal(tail + b"\n", f"{self.path} line {len(self._records) + 1}")]
+            return [*self._records, parse_checksummed(tail + b"\n", f"{self.path} line {len(self._records) + 1}")]
         return list(self._records)
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -86,7 +86,7 @@ class Journal:
     def _write(self, descriptor: int, records: Sequence[Mapping[str, Any]]) -> None:
         end, unfinished = self._end_of_whole_lines(descriptor)
         os.ftruncate(descriptor, end)
-        lines = memoryview((b"\n" if unfinished else b"") + b"".join(map(seal, records)))
+        lines = memoryview((b"\n" if unfinished else b"") + b"".join(map(with_checksum, records)))
         try:
             with explaining_full_disk(self.path):
                 while lines:
@@ -108,7 +108,7 @@ class Journal:
 
 def _is_whole(line: bytes) -> bool:
     try:
-        unseal(line + b"\n", "")
+        parse_checksummed(line + b"\n", "")
     except StoreDamaged:
         return False
     return True
