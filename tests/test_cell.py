@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from egorecovery.episodes import Camera, Side
-from egorecovery.errors import EgoRecoveryError, RecipeError
+from egorecovery.errors import EgoRecoveryError, KinematicsError, RecipeError
 from egorecovery.workcell.arm import WRIST_CAMERA, add_wrist_camera
 from egorecovery.workcell.cell import add_nothing, build_cell
 from egorecovery.workcell.kinematics import HOME, ArmKinematics, ToolPose, effector_poses, home_rad, pointing_down
@@ -96,7 +96,7 @@ def test_forward_kinematics_agrees_with_the_simulated_tools(robot):
 
 
 def test_forward_kinematics_refuses_vectors_of_another_length():
-    with pytest.raises(RecipeError, match="14 numbers"):
+    with pytest.raises(KinematicsError, match="14 numbers"):
         effector_poses(np.zeros((5, 12)))
 
 
@@ -107,7 +107,7 @@ def test_top_down_grasps_reach_the_whole_shared_workspace(arms, side, yaw_rad):
     for x_m in (-0.12, 0.0, 0.12):
         for y_m in (0.0, 0.1, 0.2):
             for z_m in (0.015, 0.2):
-                found = arms[side].search(down_at(x_m, towards * y_m, z_m, yaw_rad=yaw_rad))
+                found = arms[side].find(down_at(x_m, towards * y_m, z_m, yaw_rad=yaw_rad))
                 assert found.reached(), (x_m, y_m, z_m, found)
 
 
@@ -115,7 +115,7 @@ def test_top_down_grasps_reach_the_whole_shared_workspace(arms, side, yaw_rad):
 @pytest.mark.parametrize("tilt_rad", [-0.5, 0.5, 1.0, 1.5])
 def test_the_hand_tilts_and_reaches_sideways_in_the_middle(arms, side, tilt_rad):
     y_m = 0.1 if side is Side.LEFT else -0.1
-    assert arms[side].search(down_at(0.0, y_m, 0.12, tilt_rad=tilt_rad)).reached()
+    assert arms[side].find(down_at(0.0, y_m, 0.12, tilt_rad=tilt_rad)).reached()
 
 
 def test_inverse_kinematics_undoes_forward_kinematics(arms):
@@ -130,7 +130,7 @@ def test_inverse_kinematics_undoes_forward_kinematics(arms):
 
 
 def test_inverse_kinematics_reports_what_it_cannot_reach(arms):
-    found = arms[Side.LEFT].search(down_at(0.6, 0.0, 0.1))
+    found = arms[Side.LEFT].find(down_at(0.6, 0.0, 0.1))
     assert not found.reached()
     assert found.position_error_m > 0.1
 
@@ -160,7 +160,7 @@ def test_a_cube_picked_at_any_yaw_is_held_without_slipping(robot, arms, side):
 
 def test_the_table_stops_an_arm_that_is_sent_through_it(robot, arms):
     through = HOME.copy()
-    through[:6] = arms[Side.LEFT].search(down_at(-0.1, 0.15, -0.1)).joints_rad
+    through[:6] = arms[Side.LEFT].find(down_at(-0.1, 0.15, -0.1)).joints_rad
     for _ in range(50):
         robot.step(through)
         assert deepest_contact_m(robot) > -0.003
@@ -169,8 +169,8 @@ def test_the_table_stops_an_arm_that_is_sent_through_it(robot, arms):
 
 def test_arms_sent_through_each_other_stop_at_each_other(robot, arms):
     crossed = HOME.copy()
-    crossed[:6] = arms[Side.LEFT].search(down_at(0.0, -0.1, 0.12)).joints_rad
-    crossed[7:13] = arms[Side.RIGHT].search(down_at(0.0, 0.1, 0.12)).joints_rad
+    crossed[:6] = arms[Side.LEFT].find(down_at(0.0, -0.1, 0.12)).joints_rad
+    crossed[7:13] = arms[Side.RIGHT].find(down_at(0.0, 0.1, 0.12)).joints_rad
     for step in range(75):
         robot.step(HOME + (crossed - HOME) * min(1.0, (step + 1) / 25))
         assert deepest_contact_m(robot) > -0.003

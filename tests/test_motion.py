@@ -9,6 +9,7 @@ from scipy.spatial.transform import Rotation
 from egorecovery.errors import MotionError, RecipeError
 from egorecovery.motion import (
     KeypointOrder,
+    PinchTrack,
     Smoothing,
     aperture_01,
     bridge,
@@ -64,11 +65,19 @@ def test_a_spoiled_hand_track_comes_back_within_8_mm_and_5_degrees(seed):
         seen_q[start : start + 2] = (flip * Rotation.from_quat(seen_q[start : start + 2])).as_quat()
     seen_m[200:205] = np.nan
     grid_s = np.arange(0.1, 7.8, 0.04)
+    hand_to_pinch_m = np.array([0.1, 0.0, -0.02])
+    closed = np.isin(np.arange(240), range(30, 45))
+    pinch = PinchTrack(
+        position_m=seen_m + hand_to_pinch_m,
+        quaternions=np.where(closed[:, None], IDENTITY, seen_q),  # unknown there, and wrong
+        axis_known=~closed,
+    )
     track = clean_track(
         times_s=times_s,
         wrist_m=seen_m,
         quaternions=seen_q,
         aperture_01=seen_opening,
+        pinch=pinch,
         usable=np.isfinite(seen_m).all(axis=1),
         grid_s=grid_s,
     )
@@ -79,6 +88,10 @@ def test_a_spoiled_hand_track_comes_back_within_8_mm_and_5_degrees(seed):
     assert angle_deg(track.quaternions, true_q).max() < 5
     assert np.abs(track.aperture_01 - true_opening).max() < 0.05
     assert track.reliable.mean() > 0.95
+    assert np.linalg.norm(track.pinch_m - hand_to_pinch_m - true_m, axis=1).max() < 0.008
+    assert angle_deg(track.pinch_quaternions, true_q).max() < 20  # half a second with closed fingers is a guess
+    sure = (grid_s < 0.8) | (grid_s > 1.7)
+    assert angle_deg(track.pinch_quaternions[sure], true_q[sure]).max() < 5
 
 
 def test_a_long_excursion_to_a_wrong_place_is_left_out_whole():

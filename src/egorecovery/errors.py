@@ -21,6 +21,10 @@ class MotionError(EgoRecoveryError):
     """A track from which no motion can be recovered."""
 
 
+class KinematicsError(EgoRecoveryError):
+    """A robot model without the joints or the tool that were named, or vectors that do not fit it."""
+
+
 class AnnotationError(EgoRecoveryError):
     """A boundary or annotation that does not fit its episode."""
 

@@ -17,6 +17,7 @@ from egorecovery.episodes.attempt_log import Attempt
 from egorecovery.episodes.store import StagedEpisode, StoreWriter, stage
 from egorecovery.errors import EpisodeError, EpisodeExists, MotionError, RecordingError
 from egorecovery.executors import run_jobs
+from egorecovery.kinematics import EffectorPoses, pack, unpack
 from egorecovery.motion import (
     Cleaning,
     CleanTrack,
@@ -24,6 +25,7 @@ from egorecovery.motion import (
     clean_track,
     common_grid,
     nearest,
+    pinch_track,
     resample_linear,
 )
 
@@ -181,13 +183,27 @@ def _human_streams(hands: HandTracks, grid_s: ndarray, rules: ImportRules) -> di
             )
     tracks = [_clean_hand(hands, hand, seen[:, hand], grid_s, rules) for hand in range(2)]
     state = np.concatenate([track.state() for track in tracks], axis=1).astype(np.float32)
+    pinch = _effector_vectors(tracks)
     return {
+        "effector_state": pinch,
+        "effector_action": np.concatenate([pinch[1:], pinch[-1:]]),
         "state": state,
         # Absolute hand targets (appendix, training): where the hand is one step later; the last frame holds.
         "action": np.concatenate([state[1:], state[-1:]]),
         "effector_m": np.stack([track.wrist_m for track in tracks], axis=1).astype(np.float32),
         "reliable": np.stack([track.reliable for track in tracks], axis=1),
     }
+
+
+def _effector_vectors(tracks: Sequence[CleanTrack]) -> ndarray:
+    """Both hands in effector space: their pinch frames and openings."""
+    rotations = [Rotation.from_quat(track.pinch_quaternions).as_matrix() for track in tracks]
+    poses = EffectorPoses(
+        position_m=np.stack([track.pinch_m for track in tracks], axis=1),
+        rotation=np.stack(rotations, axis=1),
+        opening_01=np.stack([track.aperture_01 for track in tracks], axis=1),
+    )
+    return pack(poses).astype(np.float32)
 
 
 def _clean_hand(hands: HandTracks, hand: int, seen: ndarray, grid_s: ndarray, rules: ImportRules) -> CleanTrack:
@@ -197,6 +213,7 @@ def _clean_hand(hands: HandTracks, hand: int, seen: ndarray, grid_s: ndarray, ru
         wrist_m=keypoints_m[:, 0],
         quaternions=Rotation.from_matrix(np.where(seen[:, None, None], matrices, np.eye(3))).as_quat(),
         aperture_01=aperture_01(keypoints_m, hands.order),
+        pinch=pinch_track(keypoints_m, hands.order, right_hand=HANDS[hand] == "right"),
         usable=seen,
         grid_s=grid_s,
         how=rules.cleaning,
@@ -209,6 +226,10 @@ def _robot_streams(log: RobotLog, grid_s: ndarray) -> dict[str, ndarray]:
         name: resample_linear(log.timestamps_s, getattr(log, name), grid_s).astype(np.float32)
         for name in ("state", "action", "effector_m")
     }
+    for name in ("effector_state", "effector_action"):
+        if (vectors := getattr(log, name)) is not None:
+            resampled = resample_linear(log.timestamps_s, vectors, grid_s)
+            streams[name] = pack(unpack(resampled)).astype(np.float32)  # between samples axes are not quite unit
     gap_s = np.abs(log.timestamps_s[nearest(log.timestamps_s, grid_s)] - grid_s)
     known = np.isfinite(streams["effector_m"]).all(axis=2) & (gap_s <= 1.5 / RATE_HZ)[:, None]
     return {**streams, "reliable": known}

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, UInt16
 from numpy import ndarray
 
 from egorecovery.episodes import Camera, EpisodeId, Intrinsics, JpegFrames, Provenance, Source, Task, episode_id
-from egorecovery.episodes.vocabulary import STATE_DIM
+from egorecovery.episodes.vocabulary import EFFECTOR_DIM, STATE_DIM
 from egorecovery.errors import RecordingError
 from egorecovery.motion import KeypointOrder
 
@@ -91,9 +91,14 @@ class RobotLog:
     state: Float[ndarray, "N 14"]
     action: Float[ndarray, "N 14"]
     effector_m: Float[ndarray, "N 2 3"]  # by forward kinematics, in the workspace frame
+    effector_state: Float[ndarray, "N 20"] | None = None  # state and action in effector space, where known
+    effector_action: Float[ndarray, "N 20"] | None = None
 
     def __post_init__(self) -> None:
         _require_seconds(self.timestamps_s)
+        for name in ("effector_state", "effector_action"):
+            if getattr(self, name) is not None:
+                _require_shapes(len(self.timestamps_s), **{name: (getattr(self, name), (EFFECTOR_DIM,))})
         _require_shapes(
             len(self.timestamps_s),
             state=(self.state, (STATE_DIM,)),

@@ -148,7 +148,8 @@ def _hands(path: Path, order: KeypointOrder) -> HandTracks:
 
 
 def _robot(path: Path) -> RobotLog:
-    streams = _streams(path, ("timestamps_s", "state", "action", "effector_m"))
+    needed = ("timestamps_s", "state", "action", "effector_m")
+    streams = _streams(path, needed, optional=("effector_state", "effector_action"))
     with _naming(path):
         return RobotLog(**streams)
 
@@ -161,7 +162,7 @@ def _depth(path: Path) -> ndarray:
     return depth_mm
 
 
-def _streams(path: Path, names: tuple[str, ...]) -> dict[str, ndarray]:
+def _streams(path: Path, names: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, ndarray]:
     with reading(path):
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, NpzFile):
@@ -170,7 +171,8 @@ def _streams(path: Path, names: tuple[str, ...]) -> dict[str, ndarray]:
             missing = [name for name in names if name not in archive]
             if missing:
                 raise RecordingError(f"{path} lacks {', '.join(missing)}; it holds {', '.join(archive)}")
-            return {name: _numbers(path, name, archive[name]) for name in names}
+            there = [*names, *(name for name in optional if name in archive)]
+            return {name: _numbers(path, name, archive[name]) for name in there}
 
 
 def _array(path: Path, mapped: bool = False) -> ndarray:

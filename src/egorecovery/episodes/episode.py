@@ -11,7 +11,16 @@ from jaxtyping import Bool, Float32, Float64, UInt16
 from numpy import ndarray
 
 from egorecovery.episodes.frames import JpegFrames
-from egorecovery.episodes.vocabulary import EFFECTORS, STATE_DIM, Camera, EpisodeId, Source, Task, episode_id
+from egorecovery.episodes.vocabulary import (
+    EFFECTOR_DIM,
+    EFFECTORS,
+    STATE_DIM,
+    Camera,
+    EpisodeId,
+    Source,
+    Task,
+    episode_id,
+)
 from egorecovery.errors import EpisodeError
 
 # Types of fields that JSON can give, the classes it gives them as, and words for them.
@@ -137,6 +146,10 @@ class Episode:
     reliable: Bool[ndarray, "T 2"]  # False where an effector's motion is a guess; such windows get no target
     cameras: Mapping[Camera, CameraStream]
     provenance: Provenance
+    # The same in effector space (kinematics/effector_space.py), which robots and people share. Absent in stores that
+    # were written before it existed, and for robots that were imported without a kinematic model.
+    effector_state: Float32[ndarray, "T 20"] | None = None
+    effector_action: Float32[ndarray, "T 20"] | None = None
 
     def __post_init__(self) -> None:
         episode_id(self.id)
@@ -150,6 +163,10 @@ class Episode:
             "effector_m": ((frames, EFFECTORS, 3), np.float32),
             "reliable": ((frames, EFFECTORS), np.bool_),
         }
+        if (self.effector_state is None) != (self.effector_action is None):
+            raise EpisodeError(f"{self.id}: effector_state and effector_action come together, one is missing")
+        if self.effector_state is not None:
+            wanted |= {name: ((frames, EFFECTOR_DIM), np.float32) for name in ("effector_state", "effector_action")}
         for name, (shape, dtype) in wanted.items():
             self._require(name, getattr(self, name), shape, dtype)
         for camera, stream in self.cameras.items():

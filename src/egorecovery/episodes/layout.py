@@ -19,6 +19,7 @@ from egorecovery.errors import EpisodeError, StoreDamaged
 
 GROUP = "episode.zarr"  # inside the episode's directory, beside its manifest
 STREAMS = ("timestamps_s", "state", "action", "effector_m", "reliable")
+OPTIONAL_STREAMS = ("effector_state", "effector_action")  # younger than the first stores
 DTYPES = {"bool": "?", "uint8": "u1", "uint16": "<u2", "int64": "<i8", "float32": "<f4", "float64": "<f8"}
 
 
@@ -27,8 +28,9 @@ def write_group(directory: Path, episode: Episode) -> None:
     import zarr  # 150 ms that readers never pay
 
     group = zarr.create_group(directory / GROUP, zarr_format=3, attributes=describe(episode))
-    for name in STREAMS:
-        _put_plain(group, name, getattr(episode, name))
+    for name in (*STREAMS, *OPTIONAL_STREAMS):
+        if getattr(episode, name) is not None:
+            _put_plain(group, name, getattr(episode, name))
     for camera, stream in episode.cameras.items():
         into = group.create_group(f"cameras/{camera}")
         _put_plain(into, "jpeg", stream.frames.packed)
@@ -99,12 +101,17 @@ def read_group(directory: Path) -> Episode:
             },
             provenance=Provenance(**attributes["provenance"]),
             **{name: read_stream(directory, name) for name in STREAMS},
+            **{name: read_stream(directory, name) for name in OPTIONAL_STREAMS if has_stream(directory, name)},
         )
 
 
 def read_stream(directory: Path, name: str) -> ndarray:
-    """One of `STREAMS`, mapped."""
+    """One of `STREAMS` or `OPTIONAL_STREAMS`, mapped."""
     return read_plain(directory / GROUP / name)
+
+
+def has_stream(directory: Path, name: str) -> bool:
+    return (directory / GROUP / name / "zarr.json").is_file()
 
 
 def read_frames(directory: Path, camera: Camera) -> JpegFrames:

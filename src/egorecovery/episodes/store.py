@@ -22,6 +22,7 @@ from egorecovery.episodes.episode import Episode
 from egorecovery.episodes.frames import JpegFrames
 from egorecovery.episodes.layout import (
     explaining_damage,
+    has_stream,
     read_attributes,
     read_frames,
     read_group,
@@ -134,6 +135,9 @@ class EpisodeStore:
     def stream(self, identifier: str, name: str) -> ndarray:
         """One low-dimensional stream, mapped."""
         return read_stream(self.path(identifier), name)
+
+    def has_stream(self, identifier: str, name: str) -> bool:
+        return has_stream(self.path(identifier), name)
 
     def frames(self, identifier: str, camera: Camera) -> JpegFrames:
         """One camera's frames, mapped, without opening anything else."""

@@ -10,6 +10,7 @@ from egorecovery.errors import EpisodeError
 RATE_HZ = 25.0  # every episode, after import (paper, recording setup)
 STATE_DIM = 14  # robot: 6 joints + gripper per arm; human: x y z rx ry rz aperture per hand
 EFFECTORS = 2  # left, right
+EFFECTOR_DIM = 20  # position, opening axis, approach axis and opening per effector
 
 EpisodeId = NewType("EpisodeId", str)
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")

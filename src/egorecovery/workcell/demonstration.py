@@ -11,6 +11,7 @@ from numpy.random import Generator
 from egorecovery.capture import HandTracks, RawCamera, RobotLog
 from egorecovery.episodes import RATE_HZ, Camera, JpegFrames
 from egorecovery.errors import EgoRecoveryError
+from egorecovery.workcell.kinematics import workcell_arms
 from egorecovery.workcell.rules import Outcome
 from egorecovery.workcell.scene import TaskScene
 from egorecovery.workcell.starts import Start
@@ -126,11 +127,14 @@ class _Take:
 
     def attempt(self) -> Attempt:
         times_s = np.arange(len(self._actions)) / RATE_HZ
+        states, actions = np.array(self._states), np.array(self._actions)
         log = RobotLog(
             timestamps_s=times_s,
-            state=np.array(self._states),
-            action=np.array(self._actions),
+            state=states,
+            action=actions,
             effector_m=np.array(self._effectors_m),
+            effector_state=workcell_arms().effector_vectors(states),
+            effector_action=workcell_arms().effector_vectors(actions),
         )
         cameras = {
             camera: RawCamera(

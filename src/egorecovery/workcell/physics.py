@@ -1,33 +1,13 @@
-"""The one door to MuJoCo: its import, the measured physics options, whole-state snapshots, divergence."""
+"""The measured physics options, whole-state snapshots, divergence."""
 
-import logging
-import os
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
 from egorecovery.errors import EgoRecoveryError
-
-# MuJoCo chooses its GL library while it is imported, so the default must be there before. Hardware EGL is ten times
-# faster; without an NVIDIA driver, OSMesa needs no display and no permissions.
-os.environ.setdefault("MUJOCO_GL", "egl" if Path("/dev/nvidiactl").exists() else "osmesa")
-# Mesa would start a thread per core for 96x96 images; processes scale better than threads here.
-os.environ.setdefault("LP_NUM_THREADS", "0")
-
-import mujoco as _bindings
-
-# The bindings are compiled and carry no stubs: to the type checker these are names only.
-mujoco: Any = _bindings
-MjData: TypeAlias = Any
-MjModel: TypeAlias = Any
-MjSpec: TypeAlias = Any
-
-# By default MuJoCo appends its warnings to a file in the current directory; `check` reports what matters.
-mujoco.set_mju_user_warning(logging.getLogger(__name__).debug)
+from egorecovery.kinematics.bindings import MjData, MjModel, MjSpec, mujoco
 
 TIMESTEP_S = 0.002
 # Grasps held 10/10 with 0.1 mm slip in 10 s at these contact settings (design, section 7).

@@ -151,7 +151,7 @@ class Teleoperator:
         self.robot.refresh()
 
     def place(self, side: Side, pose: ToolPose, opening_01: float = 1.0) -> None:
-        found = self._arms[side].search(pose)
+        found = self._arms[side].find(pose)
         if not found.reached(REACHED_M, REACHED_RAD):
             raise OutOfReach(f"{side} arm cannot be placed at {np.round(pose.position_m, 3)} m")
         self._joints[side] = found.joints_rad

@@ -1,0 +1,26 @@
+"""The two spaces in which a policy can act, and the layout of a vector in each."""
+
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool
+from numpy import ndarray
+
+from egorecovery.episodes.vocabulary import EFFECTORS, STATE_DIM
+from egorecovery.kinematics.effector_space import ARM_DIM, EFFECTOR_DIM, OPENING
+
+# joint: six joint angles and a gripper per arm, the paper's; a person's vector has another meaning there.
+# effector: the point between the fingertips, its orientation, the opening; the same for robots and people.
+ActionSpace = Literal["joint", "effector"]
+
+
+def action_dim(space: ActionSpace) -> int:
+    return STATE_DIM if space == "joint" else EFFECTOR_DIM
+
+
+def gripper_dims(space: ActionSpace) -> Bool[ndarray, " A"]:
+    """Which numbers of a vector are openings, of grippers or of hands."""
+    if space == "joint":
+        per_arm = STATE_DIM // EFFECTORS
+        return np.arange(STATE_DIM) % per_arm == per_arm - 1
+    return np.arange(EFFECTOR_DIM) % ARM_DIM == OPENING

@@ -1,0 +1,129 @@
+"""A robot's arms from a file: MJCF or URDF with both arms, or a JSON file that names one model per arm.
+
+An MJCF or URDF is used as it is where it has six hinge joints per side whose names contain "left" and "right", and a
+site or body per side whose name contains the side and "tool", "pinch", "grasp" or "tcp". Everything else is said in
+JSON; `docs/kinematics.md` has an example.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from egorecovery.episodes import Side
+from egorecovery.episodes.episode import checked_fields
+from egorecovery.errors import EpisodeError, KinematicsError
+from egorecovery.kinematics.arm import Arm, names
+from egorecovery.kinematics.arms import ARM_JOINTS, Arms
+from egorecovery.kinematics.bindings import MjModel, MjSpec, mujoco
+
+TOOL_WORDS = ("tool", "pinch", "grasp", "tcp")
+AXES = {sign + name: (1 if sign == "+" else -1) * np.eye(3)[index] for index, name in enumerate("xyz") for sign in "+-"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmFile:
+    """One arm in a JSON file."""
+
+    model: str  # MJCF or URDF, relative to the JSON file
+    tool: str  # site or body between the fingertips
+    joints: Mapping[str, object]  # {"names": [...]}: six, from the base on
+    axes: Mapping[str, object]  # {"approach": "+z", "opening": "+y"}: of the tool's own frame
+    base: Mapping[str, object]  # {"position_m": [x, y, z], "quaternion_wxyz": [w, x, y, z]}: in the workspace
+
+
+def load_arms(path: Path) -> Arms:
+    """Both arms of a robot description."""
+    if path.suffix.lower() == ".json":
+        return _arms_of_json(path)
+    model = _compiled(_spec(path), path)
+    return Arms(*(_arm_by_names(model, side, path) for side in Side))
+
+
+def _arms_of_json(path: Path) -> Arms:
+    try:
+        record = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise KinematicsError(f"{path}: cannot be read as JSON ({error})") from error
+    if not isinstance(record, dict) or set(record) != {"left", "right"}:
+        raise KinematicsError(f'{path}: wants an object with "left" and "right", one arm each; see docs/kinematics.md')
+    arms = []
+    for side in Side:
+        try:
+            described = ArmFile(**checked_fields(ArmFile, record[side], str(side)))
+        except EpisodeError as error:
+            raise KinematicsError(f"{path}: {error}") from None
+        arms.append(_arm_of_description(described, path, side))
+    return Arms(*arms)
+
+
+def _arm_of_description(described: ArmFile, path: Path, side: Side) -> Arm:
+    where = f"{path}: {side}"
+    joints = described.joints.get("names")
+    if not isinstance(joints, list) or len(joints) != ARM_JOINTS or not all(isinstance(name, str) for name in joints):
+        raise KinematicsError(f"{where}.joints.names must be {ARM_JOINTS} joint names from the base on, got {joints!r}")
+    position_m = _numbers(described.base.get("position_m"), 3, f"{where}.base.position_m")
+    quaternion = _numbers(described.base.get("quaternion_wxyz", [1, 0, 0, 0]), 4, f"{where}.base.quaternion_wxyz")
+    parent = mujoco.MjSpec()
+    frame = parent.worldbody.add_frame(pos=position_m, quat=quaternion)
+    parent.attach(_spec(path.parent / described.model), frame=frame, prefix="")
+    try:
+        return Arm(_compiled(parent, path), joints, described.tool, _tool_axes(described.axes, where))
+    except KinematicsError as error:
+        raise KinematicsError(f"{where}: {error}") from None
+
+
+def _tool_axes(axes: Mapping[str, object], where: str) -> np.ndarray:
+    found = {}
+    for name in ("approach", "opening"):
+        if axes.get(name) not in AXES:
+            raise KinematicsError(f"{where}.axes.{name} must be one of {', '.join(AXES)}, got {axes.get(name)!r}")
+        found[name] = AXES[str(axes[name])]
+    if abs(found["approach"] @ found["opening"]) > 0.5:
+        raise KinematicsError(f"{where}.axes: approach and opening must be two different axes")
+    return np.stack([np.cross(found["opening"], found["approach"]), found["opening"], found["approach"]], axis=1)
+
+
+def _arm_by_names(model: MjModel, side: Side, path: Path) -> Arm:
+    hinges = [
+        name
+        for index, name in enumerate(names(model, mujoco.mjtObj.mjOBJ_JOINT))
+        if side in name.lower() and model.jnt_type[index] == mujoco.mjtJoint.mjJNT_HINGE
+    ][:ARM_JOINTS]
+    frames = [*names(model, mujoco.mjtObj.mjOBJ_SITE), *names(model, mujoco.mjtObj.mjOBJ_BODY)]
+    tools = [name for name in frames if side in name.lower() and any(word in name.lower() for word in TOOL_WORDS)]
+    if len(hinges) < ARM_JOINTS or not tools:
+        lacking = f"{len(hinges)} of {ARM_JOINTS} hinge joints" if len(hinges) < ARM_JOINTS else "no tool frame"
+        raise KinematicsError(
+            f"{path}: the {side} arm cannot be told from its names ({lacking} found); write a JSON file that names "
+            f"joints and tool of each arm, see docs/kinematics.md"
+        )
+    return Arm(model, hinges, tools[0])
+
+
+def _spec(path: Path) -> MjSpec:
+    if not path.is_file():
+        raise KinematicsError(f"{path}: there is no such robot description (MJCF or URDF)")
+    try:
+        spec = mujoco.MjSpec.from_file(str(path))
+    except ValueError as error:
+        raise KinematicsError(f"{path}: MuJoCo cannot read it: {error}") from error
+    spec.compiler.fusestatic = False  # a URDF's tool link hangs on a fixed joint
+    return spec
+
+
+def _compiled(spec: MjSpec, path: Path) -> MjModel:
+    try:
+        return spec.compile()
+    except ValueError as error:
+        raise KinematicsError(f"{path}: MuJoCo cannot compile it: {error}") from error
+
+
+def _numbers(values: Any, count: int, where: str) -> list[float]:
+    good = isinstance(values, list) and len(values) == count
+    if not good or not all(isinstance(value, (int, float)) and np.isfinite(value) for value in values):
+        raise KinematicsError(f"{where} must be {count} numbers, got {values!r}")
+    return [float(value) for value in values]
