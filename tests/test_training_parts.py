@@ -37,7 +37,7 @@ from egorecovery.training.recipe import (  # noqa: E402
     paper,
 )
 from egorecovery.training.runtime import Runtime  # noqa: E402
-from egorecovery.training.scoring import action_error, auc, thinned  # noqa: E402
+from egorecovery.training.scoring import action_errors, auc, mean_of_episode, thinned  # noqa: E402
 from making import make_episode  # noqa: E402
 
 ROBOT_FRAMES, HUMAN_FRAMES = 40, 25
@@ -555,7 +555,7 @@ def test_the_action_error_of_a_frame_is_the_mean_over_what_is_left_of_its_episod
     frames = frame_table([6, 4], rng)
     action_BHA = rng.normal(size=(3, 5, 14))
     rows = np.array([0, 4, 9])
-    found = action_error(action_BHA, frames, rows)
+    found = mean_of_episode(action_errors(action_BHA, frames, rows).mean(axis=-1), frames, rows)
     for each, row, left in zip(range(3), rows, (5, 2, 1), strict=True):
         wanted = np.abs(action_BHA[each, :left] - frames.action_FA[row : row + left]).mean()
         assert found[each] == pytest.approx(wanted)

@@ -24,6 +24,8 @@ class Simulate:
     """Robot recovery from any failure instead of the lab's few staged ones: a yardstick, see docs/workcell.md."""
     stand_in: bool = False
     """Human demonstrations by the robot, filmed as it is and told as hands: to find out what people's data loses."""
+    hidden_embodiment: bool = False
+    """Leave arms and hands out of the pictures, draw fingertips as dots: robots and people then look alike."""
     workers: int = 0
     """Processes to use; 0 for all cores."""
     executor: Literal["local", "ray"] = "local"
@@ -46,6 +48,7 @@ class Simulate:
             plain_room=self.plain_room,
             across_family=self.across_family,
             stand_in=self.stand_in,
+            hidden_embodiment=self.hidden_embodiment,
         )
         store = EpisodeStore.create(self.out)
         there = None

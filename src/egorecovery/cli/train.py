@@ -32,6 +32,10 @@ class Train:
         "without_intent_modulation",
         "always_on_modulation",
         "raw_future_trajectory",
+        "robot_recovery_effector",
+        "direct_mix_effector",
+        "shared_decoder",
+        "shared_egorecovery",
     ] = "egorecovery"
     """What it is trained on, and which parts it has."""
     robot_success: int | None = None

@@ -29,7 +29,16 @@ from egorecovery.episodes.layout import (
     read_stream,
     write_group,
 )
-from egorecovery.episodes.vocabulary import RATE_HZ, Camera, EpisodeId, Side, Source, Task, episode_id
+from egorecovery.episodes.vocabulary import (
+    HIDDEN_EMBODIMENT,
+    RATE_HZ,
+    Camera,
+    EpisodeId,
+    Side,
+    Source,
+    Task,
+    episode_id,
+)
 from egorecovery.errors import EpisodeExists, EpisodeNotFound, StoreDamaged, StoreError
 from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, sync_tree, write_file
 from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
@@ -51,6 +60,7 @@ class EpisodeCard:
     cameras: tuple[str, ...]
     operator: str
     content: str  # hash of all files: changes if and only if the episode does
+    hidden_embodiment: bool = False  # arms and hands are removed from its pictures
 
     @property
     def duration_s(self) -> float:
@@ -155,6 +165,7 @@ class EpisodeStore:
                 cameras=tuple(attributes["cameras"]),
                 operator=str(attributes["provenance"]["operator"]),
                 content=Manifest.read(folder).content,
+                hidden_embodiment=bool(attributes["provenance"]["details"].get(HIDDEN_EMBODIMENT, False)),
             )
 
     @contextmanager

@@ -7,7 +7,8 @@ from jaxtyping import Float32, UInt8
 from numpy import ndarray
 
 from egorecovery.episodes import Camera
-from egorecovery.policy.decision import ActionSource, Decision, Intervention
+from egorecovery.kinematics import ActionSpace
+from egorecovery.policy.decision import ActionSource, Decision, Intervention, action_space_of, wants_hidden_embodiment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,14 @@ class OneThread:
     @property
     def image_size(self) -> int:
         return self._source.image_size
+
+    @property
+    def action_space(self) -> ActionSpace:
+        return action_space_of(self._source)
+
+    @property
+    def hidden_embodiment(self) -> bool:
+        return wants_hidden_embodiment(self._source)
 
     def decide(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> Decision:
         import torch

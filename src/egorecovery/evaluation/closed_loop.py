@@ -13,7 +13,7 @@ from egorecovery.evaluation.protocol import REGIMES, EvaluationProtocol, Regime,
 from egorecovery.evaluation.results import ResultFile, RolloutRecord, Subject, rollout_key
 from egorecovery.evaluation.rollout import Ending, RolloutJob
 from egorecovery.executors import Executor, run_jobs
-from egorecovery.policy.decision import ActionSource
+from egorecovery.policy.decision import ActionSource, action_space_of, wants_hidden_embodiment
 from egorecovery.workcell.tasks import scene_named
 
 
@@ -45,6 +45,8 @@ class Evaluation:
                 protocol=self.protocol,
                 cameras=tuple(source.cameras),
                 image_size=source.image_size,
+                action_space=action_space_of(source),
+                hidden_embodiment=wants_hidden_embodiment(source),
             )
             for regime, index in product(self.regimes, indices)
         ]

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float, Float32, UInt8
 from numpy import ndarray
 
-from egorecovery.episodes.vocabulary import STATE_DIM
 from egorecovery.errors import EgoRecoveryError, RecipeError
-from egorecovery.policy.decision import ActionSource
+from egorecovery.kinematics import action_dim
+from egorecovery.policy.decision import ActionSource, action_space_of
 
 LARGEST_TARGET = 100.0  # rad; more is no joint angle, and clipping it would only hide that the policy is broken
 
@@ -32,14 +32,14 @@ class Question:
     """What the robot sees and feels."""
 
     images: UInt8[ndarray, "V H W 3"]
-    state: Float32[ndarray, "14"]
+    state: Float32[ndarray, " A"]  # in the policy's action space
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
     """A chunk of actions that may be executed, and what the policy thought."""
 
-    actions: Float[ndarray, "H 14"]
+    actions: Float[ndarray, "H A"]  # in the policy's action space
     gate: float | None
     intent: tuple[float, ...] | None
 
@@ -75,7 +75,7 @@ class Inquiry:
             decision = self.source.decide(images, state)
         except Exception as error:
             raise PolicyCrashed(f"policy {self.source.name!r} raised {type(error).__name__}: {error}") from error
-        parts = _parts(decision, self.batch_rows)
+        parts = _parts(decision, self.batch_rows, action_dim(action_space_of(self.source)))
         if isinstance(parts, Refused):
             return [parts] * len(batch)
         actions_BHA, gate_B, intent_BC = parts
@@ -86,15 +86,15 @@ class Inquiry:
         ]
 
 
-def _parts(decision: Any, rows: int) -> tuple[ndarray, ndarray | None, ndarray | None] | Refused:
+def _parts(decision: Any, rows: int, dimensions: int) -> tuple[ndarray, ndarray | None, ndarray | None] | Refused:
     """Actions, gate and intent; or why what a policy said, which may be anything, is no `Decision`."""
     try:
         said = decision.action_BHA, decision.gate_B, decision.intent_BC
     except AttributeError:
         return Refused(f"policy: a {type(decision).__name__}, wanted a Decision with actions, gate and intent")
     actions, gate, intent = (_floats(values) for values in said)
-    if actions is None or actions.ndim != 3 or actions.shape[::2] != (rows, STATE_DIM) or actions.shape[1] < 1:
-        return _unwanted("actions", said[0], f"[{rows}, steps, {STATE_DIM}]")
+    if actions is None or actions.ndim != 3 or actions.shape[::2] != (rows, dimensions) or actions.shape[1] < 1:
+        return _unwanted("actions", said[0], f"[{rows}, steps, {dimensions}]")
     if said[1] is not None and (gate is None or gate.shape != (rows,)):
         return _unwanted("gate", said[1], f"[{rows}]")
     if said[2] is not None and (intent is None or intent.ndim != 2 or len(intent) != rows):
@@ -116,7 +116,7 @@ def _unwanted(what: str, values: Any, wanted: str) -> Refused:
     return Refused(f"policy: {what} {found}, wanted floats {wanted}")
 
 
-def _checked(actions: Float[ndarray, "H 14"], gate: float | None, intent: tuple[float, ...] | None) -> Answer | Refused:
+def _checked(actions: Float[ndarray, "H A"], gate: float | None, intent: tuple[float, ...] | None) -> Answer | Refused:
     finite = np.isfinite(actions)
     if not finite.all():
         step = int(np.argmin(finite.all(axis=1)))

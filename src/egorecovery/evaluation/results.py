@@ -52,6 +52,7 @@ class RolloutRecord:
     decisions: int
     gate_trace: tuple[float, ...] = ()  # one per decision; empty for policies without a gate
     batch_rows: int = 1  # of every inference
+    unreachable_targets: int = 0  # effector targets out of the arms' reach, replaced by the nearest pose
 
     @classmethod
     def of_ending(
@@ -80,6 +81,7 @@ class RolloutRecord:
             decisions=ending.decisions,
             gate_trace=tuple(round(gate, GATE_DECIMALS) for gate in ending.gates if gate is not None),
             batch_rows=batch_rows,
+            unreachable_targets=ending.unreachable,
         )
 
     @property

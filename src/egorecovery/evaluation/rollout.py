@@ -13,7 +13,9 @@ from egorecovery.errors import EgoRecoveryError
 from egorecovery.evaluation.chunks import ChunkExecution
 from egorecovery.evaluation.inquiry import Answer, Question, Refused
 from egorecovery.evaluation.protocol import EvaluationProtocol, Regime, draw_start
+from egorecovery.kinematics import ActionSpace
 from egorecovery.workcell.arm import ARM_JOINTS
+from egorecovery.workcell.kinematics import workcell_arms
 from egorecovery.workcell.starts import Start
 from egorecovery.workcell.tasks import scene_named
 from egorecovery.workcell.teleoperator import OutOfReach
@@ -37,6 +39,8 @@ class RolloutJob:
     protocol: EvaluationProtocol
     cameras: tuple[Camera, ...]
     image_size: int
+    action_space: ActionSpace = "joint"  # of the policy
+    hidden_embodiment: bool = False  # the policy wants pictures without arms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +54,7 @@ class Ending:
     retries: int = 0
     gates: tuple[float | None, ...] = ()  # one per decision; None for policies without a gate
     decisions: int = 0
+    unreachable: int = 0  # effector targets out of the arms' reach, replaced by the nearest pose
 
     @property
     def duration_s(self) -> float:
@@ -60,7 +65,8 @@ def attempt(job: RolloutJob, ask: Callable[[Question], Reply], on_frame: OnFrame
     """Runs a job to its end. What breaks in the simulator is an error on record; a policy that raises is not."""
     reply: Reply | None = None
     try:
-        rolling = roll(job, _cell(job.task, job.image_size, job.protocol.clutter), on_frame)
+        cell = _cell(job.task, job.image_size, job.protocol.clutter, job.hidden_embodiment)
+        rolling = roll(job, cell, on_frame)
     except Exception as error:
         return _broken(error)
     while True:
@@ -83,6 +89,7 @@ def roll(job: RolloutJob, cell: Workcell, on_frame: OnFrame | None = None) -> Ge
     start = stage(job, cell)
     execution, hands = ChunkExecution(job.protocol), Attempts(cell)
     gates: list[float | None] = []
+    unreachable = 0
     answer: Answer | None = None
     while True:
         if execution.wants_chunk:
@@ -96,10 +103,13 @@ def roll(job: RolloutJob, cell: Workcell, on_frame: OnFrame | None = None) -> Ge
                     retries=hands.retries,
                     gates=tuple(gates),
                     decisions=len(gates) + 1,
+                    unreachable=unreachable,
                 )
             answer = reply
             gates.append(answer.gate)
-            execution.add(answer.actions)
+            chunk, missed = joint_targets(job, cell, answer.actions)
+            unreachable += missed
+            execution.add(chunk)
         if on_frame is not None and answer is not None:
             on_frame(cell, answer)
         action = execution.next_action()
@@ -114,6 +124,7 @@ def roll(job: RolloutJob, cell: Workcell, on_frame: OnFrame | None = None) -> Ge
                 retries=hands.retries,
                 gates=tuple(gates),
                 decisions=len(gates),
+                unreachable=unreachable,
             )
 
 
@@ -132,7 +143,22 @@ def stage(job: RolloutJob, cell: Workcell) -> Start:
 def look(job: RolloutJob, cell: Workcell) -> Question:
     """Pictures through JPEG and back, as the policy has seen all others: at 96 pixels that changes edges visibly."""
     images = [cell.cameras.render(cell.robot.data, camera) for camera in job.cameras]
-    return Question(JpegFrames.encode(images).decode(), cell.robot.proprioception().astype(np.float32))
+    state = cell.robot.proprioception()
+    if job.action_space == "effector":
+        state = workcell_arms().effector_vectors(state)
+    return Question(JpegFrames.encode(images).decode(), state.astype(np.float32))
+
+
+def joint_targets(job: RolloutJob, cell: Workcell, actions: np.ndarray) -> tuple[np.ndarray, int]:
+    """A chunk as the robot's drives take it, and how many of its targets are out of reach.
+
+    Inverse kinematics runs here, in the rollout's own process, and only for the steps that are executed.
+    """
+    if job.action_space == "joint":
+        return actions, 0
+    executed = len(actions) if job.protocol.ensemble else min(job.protocol.replan_steps, len(actions))
+    chunk = workcell_arms().joint_chunk(actions[:executed], cell.robot.proprioception())
+    return chunk.joints, chunk.unreachable
 
 
 class Attempts:
@@ -164,6 +190,6 @@ def _gripper(side: Side) -> int:
 
 
 @lru_cache(maxsize=1)
-def _cell(task: str, image_size: int, clutter: bool) -> Workcell:
+def _cell(task: str, image_size: int, clutter: bool, hidden_embodiment: bool) -> Workcell:
     """Compiling a scene takes a while: once per process and task."""
-    return Workcell(scene_named(task), image_size=image_size, clutter=clutter)
+    return Workcell(scene_named(task), image_size=image_size, clutter=clutter, hidden_embodiment=hidden_embodiment)

@@ -11,6 +11,7 @@ from egorecovery.policy.config_json import to_json
 from egorecovery.policy.decision import Intervention
 from egorecovery.storage.checksummed_json import digest
 from egorecovery.training import METHODS, Budget, Recipe
+from egorecovery.training.human_supervision import HumanSupervision
 from egorecovery.workcell.collection import Order
 
 RecipeOf = Callable[[str], Recipe]  # a task's recipe, such as `RECIPES["bench"]`
@@ -21,8 +22,16 @@ SHORT = 16  # hex digits of a hash in a folder's name
 # Settings that are younger than published results, by part of a card, and what was done before there were any. At that
 # value they are left out of hashes, so that older results and trainings keep theirs.
 LATER: dict[str, dict[tuple[str, ...], Any]] = {
-    "recipe": {("policy", "relative_actions"): False, ("intent_target",): "dct_magnitude"},
-    "orders": {("stand_in",): False},
+    "recipe": {
+        ("policy", "relative_actions"): False,
+        ("policy", "action_space"): "joint",
+        ("policy", "decoders"): "separate",
+        ("policy", "hidden_embodiment"): False,
+        ("losses", "human_beta"): None,
+        ("human_supervision",): to_json(HumanSupervision()),
+        ("intent_target",): "dct_magnitude",
+    },
+    "orders": {("stand_in",): False, ("hidden_embodiment",): False},
 }
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Bool
 from numpy import ndarray
 
 from egorecovery.episodes.vocabulary import EFFECTORS, STATE_DIM
-from egorecovery.kinematics.effector_space import ARM_DIM, EFFECTOR_DIM, OPENING
+from egorecovery.kinematics.effector_space import ARM_DIM, EFFECTOR_DIM, OPENING, POSITION
 
 # joint: six joint angles and a gripper per arm, the paper's; a person's vector has another meaning there.
 # effector: the point between the fingertips, its orientation, the opening; the same for robots and people.
@@ -24,3 +24,10 @@ def gripper_dims(space: ActionSpace) -> Bool[ndarray, " A"]:
         per_arm = STATE_DIM // EFFECTORS
         return np.arange(STATE_DIM) % per_arm == per_arm - 1
     return np.arange(EFFECTOR_DIM) % ARM_DIM == OPENING
+
+
+def anchored_dims(space: ActionSpace) -> Bool[ndarray, " A"]:
+    """Which numbers of a relative action count from the current state: joint angles, or positions."""
+    if space == "joint":
+        return ~gripper_dims(space)
+    return np.tile(np.arange(ARM_DIM) < POSITION.stop, EFFECTORS)

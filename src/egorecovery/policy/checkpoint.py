@@ -162,6 +162,7 @@ def statistics_to_json(statistics: Statistics) -> dict[str, Any]:
     return {
         "state": {str(who): each.to_json() for who, each in statistics.state.items()},
         "action": {str(who): each.to_json() for who, each in statistics.action.items()},
+        "speed_ratio": statistics.speed_ratio,
         "intent": intent
         and {
             "scale_m": {str(who): scale for who, scale in intent.scale_m.items()},
@@ -182,6 +183,7 @@ def statistics_from_json(record: dict[str, Any]) -> Statistics:
             normaliser=IntentNormaliser(np.asarray(intent["divisor"])),
             windows={Embodiment(who): count for who, count in intent["windows"].items()},
         ),
+        speed_ratio=float(record.get("speed_ratio", 1.0)),
     )
 
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from egorecovery.episodes import Camera
-from egorecovery.episodes.vocabulary import STATE_DIM
 from egorecovery.errors import RecipeError
+from egorecovery.kinematics import ActionSpace
+from egorecovery.kinematics import action_dim as length_of
 
 Modulation = Literal["gated", "always_on", "none"]
 
@@ -66,6 +67,7 @@ class PolicyConfig:
 
     cameras: tuple[Camera, ...] = tuple(Camera)
     image_size: int = 224
+    hidden_embodiment: bool = False  # trained on pictures without arms and hands, and to be shown such pictures
     vision: VisionConfig = field(default_factory=VisionConfig)
     width: int = 256  # d
     heads: int = 8
@@ -76,9 +78,11 @@ class PolicyConfig:
     drop_path: float = 0.1  # of the last block, linear from 0
     decoder_layers: int = 8
     horizon: int = 100  # steps of a chunk, 4 s
-    action_dim: int = STATE_DIM
+    action_space: ActionSpace = "joint"  # joint is the paper's; in effector space both embodiments act alike
+    action_dim: int = length_of("joint")  # the length of a vector of that space
     relative_actions: bool = False  # the network counts from where the arms are; decisions are absolute all the same
-    human_decoder: bool = True  # left out when no human data is trained on
+    human_decoder: bool = True  # human rows get a state stem, and a decoder; left out when no human data is trained on
+    decoders: Literal["separate", "shared"] = "separate"  # shared: one decoder, trained by both embodiments
     correction: CorrectionConfig | None = field(default_factory=CorrectionConfig)
 
     def __post_init__(self) -> None:
@@ -96,6 +100,21 @@ class PolicyConfig:
             raise RecipeError("a policy needs at least one camera")
         if not 0 <= self.drop_path < 1:
             raise RecipeError(f"drop_path must lie in 0..1, got {self.drop_path}")
+        if self.action_dim != length_of(self.action_space):
+            raise RecipeError(
+                f"action_dim must be {length_of(self.action_space)} in {self.action_space} space, got {self.action_dim}"
+            )
+        if self.decoders == "shared" and self.human_decoder and self.action_space == "joint":
+            raise RecipeError(
+                'decoders "shared" needs action_space "effector": in joint space a person\'s numbers mean other things'
+            )
+        if self.shares_decoder and self.correction and not self.correction.film_on_human:
+            raise RecipeError('decoders "shared" is modulated for both embodiments: set correction.film_on_human')
+
+    @property
+    def shares_decoder(self) -> bool:
+        """Whether human rows go through the robot's decoder."""
+        return self.human_decoder and self.decoders == "shared"
 
     @property
     def cells_along_side(self) -> int:
@@ -118,6 +137,7 @@ class LossWeights:
     gate: float = 0.05  # lambda_g
     nominal: float = 0.01  # lambda_n
     imitation_beta: float = 0.05  # smooth-L1 of behaviour cloning, on normalised actions
+    human_beta: float | None = None  # the same for human rows; None: as for robots
     intent_form: Literal["l1", "smooth_l1"] = "l1"  # l1: the norm, summed over dimensions; smooth_l1: their mean
     nominal_form: Literal["film", "intent"] = "film"  # intent: the release's (p |c|)^2 over all robot frames
 
@@ -125,3 +145,5 @@ class LossWeights:
         for name in ("human", "intent", "gate", "nominal", "imitation_beta"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise RecipeError(f"losses.{name} must be finite and not be negative, got {getattr(self, name)}")
+        if self.human_beta is not None and not 0 <= self.human_beta < float("inf"):
+            raise RecipeError(f"losses.human_beta must be finite and not be negative, got {self.human_beta}")

@@ -9,6 +9,7 @@ from jaxtyping import Float32, UInt8
 from numpy import ndarray
 
 from egorecovery.episodes import Camera
+from egorecovery.kinematics import ActionSpace
 
 GateUse = Literal["learned", "0", "0.5", "1", "shuffled"]
 
@@ -28,7 +29,10 @@ class Intervention:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Decision:
-    """One chunk of actions per observation, in physical units: joint targets in radians, gripper 0..1, 25 Hz."""
+    """One chunk of actions per observation at 25 Hz, in physical units of the source's action space.
+
+    joint: targets in radians, gripper 0..1. effector: see kinematics/effector_space.py.
+    """
 
     action_BHA: Float32[ndarray, "B H A"]
     gate_B: Float32[ndarray, " B"] | None  # probability that correction is needed; None for methods without a gate
@@ -37,7 +41,11 @@ class Decision:
 
 @runtime_checkable
 class ActionSource(Protocol):
-    """Anything that turns robot observations into chunks: a trained policy, a remote one, a script."""
+    """Anything that turns robot observations into chunks: a trained policy, a remote one, a script.
+
+    A source may say its `action_space`, in which it then also wants the state, and `hidden_embodiment`; see
+    `action_space_of` and `wants_hidden_embodiment`.
+    """
 
     @property
     def name(self) -> str: ...
@@ -47,3 +55,13 @@ class ActionSource(Protocol):
     def image_size(self) -> int: ...
 
     def decide(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> Decision: ...
+
+
+def action_space_of(source: ActionSource) -> ActionSpace:
+    """Sources that do not say act in joint space."""
+    return getattr(source, "action_space", "joint")
+
+
+def wants_hidden_embodiment(source: ActionSource) -> bool:
+    """Whether it was trained on pictures without arms and hands. Sources that do not say were not."""
+    return getattr(source, "hidden_embodiment", False)

@@ -1,4 +1,4 @@
-"""A trained policy as something to act with: pictures and joint angles in, a chunk of actions out."""
+"""A trained policy as something to act with: pictures and proprioception in, a chunk of actions out."""
 
 # B observations, V views, S picture side, H horizon, A action dimensions, C intent dimensions
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from egorecovery.episodes import Camera, Embodiment
 from egorecovery.errors import RecipeError
+from egorecovery.kinematics import ActionSpace
 from egorecovery.policy.checkpoint import load_into, open_checkpoint
 from egorecovery.policy.decision import Decision, Intervention
 from egorecovery.policy.device import pick_device
@@ -82,6 +83,15 @@ class TrainedPolicy:
     def image_size(self) -> int:
         return self.config.image_size
 
+    @property
+    def action_space(self) -> ActionSpace:
+        """Of the states it is given and the actions it answers with."""
+        return self.config.action_space
+
+    @property
+    def hidden_embodiment(self) -> bool:
+        return self.config.hidden_embodiment
+
     def decide(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> Decision:
         self._check(images_BVHW3, state_BA)
         parts = [
@@ -93,7 +103,7 @@ class TrainedPolicy:
         )
         assert action_BHA is not None
         if self.config.relative_actions:
-            action_BHA = action_BHA + self._statistics.anchor(Embodiment.ROBOT, state_BA)[:, None]
+            action_BHA = action_BHA + self._statistics.anchor(Embodiment.ROBOT, state_BA, self.action_space)[:, None]
         return Decision(
             action_BHA=self._statistics.action[Embodiment.ROBOT].restore(action_BHA), gate_B=gate_B, intent_BC=intent_BC
         )

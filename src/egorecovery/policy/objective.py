@@ -28,6 +28,7 @@ class Targets:
     intent_BC: Tensor
     intent_mask_B: Tensor  # m_t
     in_recovery_B: Tensor  # s_t
+    human_dims_A: Tensor | None = None  # 1 for the numbers that human rows supervise; None: all of them
 
 
 Total = Callable[[Tensor], Tensor]  # sums a count over all processes that share a batch
@@ -49,11 +50,10 @@ def objective(
     intent_BC, logit_B, count = prediction.intent_BC, prediction.gate_logit_B, total or alone
     parts: dict[str, Callable[[], Tensor]] = {}
 
-    def imitation(action_BHA: Tensor, rows: slice) -> Tensor:
-        error_BHA = smooth_l1_loss(
-            action_BHA.float(), targets.action_BHA[rows], beta=weights.imitation_beta, reduction="none"
-        )
-        return mean_where(error_BHA.mean(dim=-1), targets.action_mask_BH[rows], count)
+    def imitation(action_BHA: Tensor, rows: slice, beta: float, dims_A: Tensor | None = None) -> Tensor:
+        error_BHA = smooth_l1_loss(action_BHA.float(), targets.action_BHA[rows], beta=beta, reduction="none")
+        error_BH = error_BHA.mean(dim=-1) if dims_A is None else (error_BHA * dims_A).sum(dim=-1) / dims_A.sum()
+        return mean_where(error_BH, targets.action_mask_BH[rows], count)
 
     if intent_BC is not None and logit_B is not None:
         parts["intent"] = partial(intent_loss, intent_BC, targets, weights.intent_form, count)
@@ -62,9 +62,13 @@ def objective(
             parts["nominal"] = partial(nominal_loss, prediction, targets, weights.nominal_form, count)
     # The last are the first that a backward pass comes to, and theirs is the longest way.
     if prediction.robot_action_RHA is not None:
-        parts["imitation_robot"] = partial(imitation, prediction.robot_action_RHA, slice(0, robots))
+        robot_rows = slice(0, robots)
+        parts["imitation_robot"] = partial(imitation, prediction.robot_action_RHA, robot_rows, weights.imitation_beta)
     if prediction.human_action_MHA is not None:
-        parts["imitation_human"] = partial(imitation, prediction.human_action_MHA, slice(robots, None))
+        human_beta = weights.imitation_beta if weights.human_beta is None else weights.human_beta
+        parts["imitation_human"] = partial(
+            imitation, prediction.human_action_MHA, slice(robots, None), human_beta, targets.human_dims_A
+        )
 
     of_term = {
         "imitation_robot": 1.0,

@@ -1,4 +1,4 @@
-"""The whole policy: vision, stems, trunk, two heads, one decoder per embodiment."""
+"""The whole policy: vision, stems, trunk, two heads, and a decoder per embodiment or one for both."""
 
 # B batch (robots first, then humans), R robots, V views, N tokens, D width, H horizon, A action dimensions,
 # C intent dimensions, S picture side, P cells
@@ -60,7 +60,7 @@ class Policy(nn.Module):
         self.place_ND = nn.Parameter(torch.randn(modalities * config.stem_tokens, config.width) * 0.02)
         self.trunk = Trunk(config)
         self.robot = ActionHead(config)
-        self.human = ActionHead(config) if config.human_decoder else None
+        self.human = ActionHead(config) if config.human_decoder and not config.shares_decoder else None
         correction = config.correction
         self.pooling = Pooling(config) if correction else None
         self.intent = nn.Linear(config.width, correction.intent_dim) if correction else None
@@ -128,6 +128,18 @@ class Policy(nn.Module):
             reach = len(intent_BC) if self.config.correction.film_on_human else robots  # type: ignore[union-attr] - modulation implies it
             scale_BD, shift_BD = self.modulation.terms(intent_BC[:reach])
 
+        def predicted(acted: list[Tensor]) -> Prediction:
+            """Robots first, where there are any."""
+            return Prediction(
+                pooled_BD=pooled_BD,
+                robot_action_RHA=acted[0] if robots else None,
+                human_action_MHA=acted[-1] if robots < len(tokens_BND) else None,
+                intent_BC=intent_BC,
+                gate_logit_B=gate_logit_B,
+                film_scale_RD=None if scale_BD is None else scale_BD[:robots],
+                film_shift_RD=None if shift_BD is None else shift_BD[:robots],
+            )
+
         def actions(head: ActionHead, rows: slice, modulated: bool) -> Tensor:
             def modulate(feature_BHD: Tensor) -> Tensor:
                 if not (modulated and self.modulation):
@@ -139,6 +151,9 @@ class Policy(nn.Module):
 
             return head(tokens_BND[rows], modulate)
 
+        if self.config.shares_decoder:
+            acted_BHA = actions(self.robot, slice(0, len(tokens_BND)), modulated=True)
+            return predicted([acted_BHA[:robots], acted_BHA[robots:]])
         on_human = bool(self.config.correction and self.config.correction.film_on_human)
         decoded: list[Callable[[], Tensor]] = []
         if robots:
@@ -147,13 +162,4 @@ class Policy(nn.Module):
             assert self.human is not None, "human rows in a policy built without human data"
             human = self.human
             decoded.append(lambda: actions(human, slice(robots, len(tokens_BND)), modulated=on_human))
-        acted = [part() for part in decoded] if on_human else side_by_side(decoded, tokens_BND)
-        return Prediction(
-            pooled_BD=pooled_BD,
-            robot_action_RHA=acted[0] if robots else None,
-            human_action_MHA=acted[-1] if robots < len(tokens_BND) else None,
-            intent_BC=intent_BC,
-            gate_logit_B=gate_logit_B,
-            film_scale_RD=None if scale_BD is None else scale_BD[:robots],
-            film_shift_RD=None if shift_BD is None else shift_BD[:robots],
-        )
+        return predicted([part() for part in decoded] if on_human else side_by_side(decoded, tokens_BND))

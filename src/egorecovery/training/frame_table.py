@@ -10,13 +10,16 @@ from jaxtyping import Bool, Float32, Int64
 from numpy import ndarray
 
 from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Source
+from egorecovery.episodes.layout import OPTIONAL_STREAMS
 from egorecovery.errors import RecipeError
 from egorecovery.intent import FrameLabels
 from egorecovery.intent.current_labels import labels_of
 from egorecovery.intent.frame_labels import trusted_windows
 from egorecovery.intent.statistics import pool_statistics
+from egorecovery.kinematics import ActionSpace
 from egorecovery.policy.normaliser import Normaliser, Statistics
 from egorecovery.recovery import AnnotationJournal
+from egorecovery.training.human_supervision import speed_ratio
 from egorecovery.training.recipe import Recipe
 
 
@@ -34,6 +37,7 @@ class FrameTable:
     intent_FC: Float32[ndarray, "F C"]
     intent_mask_F: Bool[ndarray, " F"]
     in_recovery_F: Bool[ndarray, " F"]
+    speed_ratio: float = 1.0  # of human rows: step h of their chunks lies h / ratio frames ahead
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -54,18 +58,51 @@ class Recorded:
     labels: FrameLabels
 
 
+STREAMS: dict[ActionSpace, tuple[str, str]] = {
+    "joint": ("state", "action"),
+    "effector": ("effector_state", "effector_action"),
+}
+
+
 def read(store: EpisodeStore, episodes: Sequence[tuple[Source, EpisodeId]], recipe: Recipe) -> list[Recorded]:
     annotations = AnnotationJournal(store.annotations_path).latest()
+    space = recipe.policy.action_space
+    for _, episode in episodes:
+        _require_same_pictures(store, episode, recipe)
     return [
         Recorded(
             episode=episode,
             source=source,
-            state_TA=np.asarray(store.stream(episode, "state"), np.float32),
-            action_TA=np.asarray(store.stream(episode, "action"), np.float32),
+            state_TA=_stream(store, episode, STREAMS[space][0]),
+            action_TA=_as_imitated(_stream(store, episode, STREAMS[space][1]), source, recipe),
             labels=_targeted(labels_of(store, episode, recipe.intent, annotations), store, episode, recipe),
         )
         for source, episode in episodes
     ]
+
+
+def _require_same_pictures(store: EpisodeStore, episode: EpisodeId, recipe: Recipe) -> None:
+    hidden = store.card(episode).hidden_embodiment
+    if hidden != recipe.policy.hidden_embodiment:
+        shows, wants = ("pictures without arms and hands", "pictures with them")[:: 1 if hidden else -1]
+        raise RecipeError(
+            f"{store.root}: {episode} has {shows}, the recipe wants {wants}; set policy.hidden_embodiment to "
+            f"{str(hidden).lower()}, or use another store"
+        )
+
+
+def _stream(store: EpisodeStore, episode: EpisodeId, name: str) -> Float32[ndarray, "T A"]:
+    if name in OPTIONAL_STREAMS and not store.has_stream(episode, name):
+        raise RecipeError(
+            f"{store.root}: {episode} has no {name}: it was collected before effector space existed, or imported "
+            "without a robot model; simulate or import it again into a new store (import --robot FILE), or train in "
+            "joint space"
+        )
+    return np.asarray(store.stream(episode, name), np.float32)
+
+
+def _as_imitated(action_TA: Float32[ndarray, "T A"], source: Source, recipe: Recipe) -> Float32[ndarray, "T A"]:
+    return recipe.human_supervision.actions(action_TA, recipe.policy.action_space) if source.is_human else action_TA
 
 
 def _targeted(labels: FrameLabels, store: EpisodeStore, episode: EpisodeId, recipe: Recipe) -> FrameLabels:
@@ -80,15 +117,21 @@ def _targeted(labels: FrameLabels, store: EpisodeStore, episode: EpisodeId, reci
 
 def fit(recorded: Sequence[Recorded], recipe: Recipe) -> Statistics:
     """From the training pool, and nothing else."""
-    state, action = {}, {}
+    state, action, space = {}, {}, recipe.policy.action_space
     for embodiment in Embodiment:
         of_it = [each for each in recorded if each.source.embodiment is embodiment]
         if of_it:
             states, actions = (
                 np.concatenate([getattr(each, name) for each in of_it]) for name in ("state_TA", "action_TA")
             )
-            state[embodiment] = Normaliser.fit(states, recipe.normalisation, embodiment)
-            action[embodiment] = Normaliser.fit(actions, recipe.normalisation, embodiment)
+            state[embodiment] = Normaliser.fit(states, recipe.normalisation, embodiment, space)
+            action[embodiment] = Normaliser.fit(actions, recipe.normalisation, embodiment, space)
+    shared_A = recipe.human_supervision.shared_dims(space)
+    if shared_A.any() and len(action) > 1:  # what means the same has one scale, whichever decoder it goes to
+        everyone = Normaliser.fit(
+            np.concatenate([each.action_TA for each in recorded]), recipe.normalisation, Embodiment.HUMAN, space
+        )
+        action = {embodiment: own.taking(everyone, shared_A) for embodiment, own in action.items()}
     recovering = any(each.source.is_recovery for each in recorded)
     intent = pool_statistics((each.source, each.labels) for each in recorded) if recovering else None
     if recipe.policy.correction and intent is None:
@@ -100,7 +143,9 @@ def fit(recorded: Sequence[Recorded], recipe: Recipe) -> Statistics:
             f"policy.correction.intent_dim is {recipe.policy.correction.intent_dim}, but the labels of {recipe.task} "
             f"have {len(intent.normaliser.divisor)} intent dimensions; set it to that"
         )
-    return Statistics(state=state, action=action, intent=intent)
+    matched = space == "effector" and recipe.human_supervision.match_speed
+    ratio = speed_ratio((each.source, each.labels) for each in recorded) if matched else 1.0
+    return Statistics(state=state, action=action, intent=intent, speed_ratio=ratio)
 
 
 def table(recorded: Sequence[Recorded], statistics: Statistics, recipe: Recipe) -> FrameTable:
@@ -118,7 +163,19 @@ def table(recorded: Sequence[Recorded], statistics: Statistics, recipe: Recipe) 
         intent_FC=_joined([_intent(each, statistics) for each in ordered]),
         intent_mask_F=np.concatenate([_mask(each.labels, recipe.segment_mask) for each in ordered]),
         in_recovery_F=np.concatenate([each.labels.in_recovery for each in ordered]),
+        speed_ratio=statistics.speed_ratio,
     )
+
+
+def chunk_frames(steps: int, ratio: float) -> tuple[Int64[ndarray, " H"], Float32[ndarray, " H"]]:
+    """Where the actions of a stretched chunk lie: whole frames ahead, and how far towards the next frame.
+
+    The action of a frame is where the effector is one frame later, so step h, which ends h + 1 steps from now, is
+    found at (h + 1) / ratio - 1. Nothing is taken from before the chunk's own frame.
+    """
+    ahead_H = np.maximum((np.arange(steps) + 1) / ratio - 1, 0.0)
+    whole_H = np.floor(ahead_H).astype(np.int64)
+    return whole_H, (ahead_H - whole_H).astype(np.float32)
 
 
 def _joined(parts: Sequence[ndarray]) -> Float32[ndarray, "F N"]:
@@ -128,7 +185,7 @@ def _joined(parts: Sequence[ndarray]) -> Float32[ndarray, "F N"]:
 def _anchor(each: Recorded, statistics: Statistics, recipe: Recipe) -> Float32[ndarray, "T A"]:
     if not recipe.policy.relative_actions:
         return np.zeros_like(each.state_TA)
-    return statistics.anchor(each.source.embodiment, each.state_TA)
+    return statistics.anchor(each.source.embodiment, each.state_TA, recipe.policy.action_space)
 
 
 def _intent(each: Recorded, statistics: Statistics) -> Float32[ndarray, "T C"]:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from egorecovery.episodes import EpisodeId, EpisodeStore, Source
+from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Source
 from egorecovery.errors import RecipeError, TrainingStopped
 from egorecovery.policy.checkpoint import Checkpoint, save
 from egorecovery.policy.config_json import to_json
@@ -334,7 +334,10 @@ def _to_score(
     pictures = decode(store, samples, recipe.policy.cameras, recipe.policy.image_size, runtime.device)
     masked = training.intent_FC[training.intent_mask_F]
     mean = masked.mean(axis=0) if len(masked) else np.zeros(training.intent_FC.shape[1], np.float32)
-    return {prefix: (HeldOut(frames=frames, pictures_FVSS3=pictures, mean_intent_C=mean), rows)}
+    # Positions have one scale for both embodiments.
+    spread_A = statistics.action[Embodiment.ROBOT].spread_A if recipe.policy.action_space == "effector" else None
+    held_out = HeldOut(frames=frames, pictures_FVSS3=pictures, mean_intent_C=mean, position_spread_A=spread_A)
+    return {prefix: (held_out, rows)}
 
 
 def _json(record: Any) -> bytes:

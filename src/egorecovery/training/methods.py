@@ -1,9 +1,10 @@
-"""Every method and ablation of the paper: switches of one recipe, never copies."""
+"""Every method and ablation of the paper, and ours: switches of one recipe, never copies."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from egorecovery.kinematics import action_dim
 from egorecovery.policy import CorrectionConfig
 from egorecovery.training.recipe import Budget, Recipe
 
@@ -101,9 +102,48 @@ MAIN: dict[str, Method] = {
         egorecovery,
     )
 }
+
+
+def in_effector_space(recipe: Recipe) -> Recipe:
+    """Both embodiments act with the point between their fingertips; human imitation at full weight."""
+    policy = replace(recipe.policy, action_space="effector", action_dim=action_dim("effector"))
+    return replace(recipe, policy=policy, losses=replace(recipe.losses, human=1.0))
+
+
+def with_shared_decoder(recipe: Recipe) -> Recipe:
+    """Effector space, and one decoder that both embodiments train."""
+    recipe = in_effector_space(recipe)
+    correction = recipe.policy.correction and replace(recipe.policy.correction, film_on_human=True)
+    return replace(recipe, policy=replace(recipe.policy, decoders="shared", correction=correction))
+
+
+def robot_recovery_effector(recipe: Recipe) -> Recipe:
+    """The control of the methods below: the same action space, no human data."""
+    return in_effector_space(robot_recovery(recipe))
+
+
+def direct_mix_effector(recipe: Recipe) -> Recipe:
+    """Effector space with a decoder for each embodiment."""
+    return in_effector_space(direct_human_recovery_mix(recipe))
+
+
+def shared_decoder(recipe: Recipe) -> Recipe:
+    """Human recoveries through one decoder in effector space; no intent, no gate."""
+    return with_shared_decoder(direct_human_recovery_mix(recipe))
+
+
+def shared_egorecovery(recipe: Recipe) -> Recipe:
+    """One decoder in effector space, with intent, gate and modulation."""
+    return with_shared_decoder(egorecovery(recipe))
+
+
 ABLATIONS: dict[str, Method] = {
     method.__name__: method
     for method in (without_intent_loss, without_segment_mask, without_intent_modulation, always_on_modulation)
 }
 TARGETS: dict[str, Method] = {raw_future_trajectory.__name__: raw_future_trajectory}
-METHODS: dict[str, Method] = MAIN | ABLATIONS | TARGETS
+SHARED: dict[str, Method] = {
+    method.__name__: method
+    for method in (robot_recovery_effector, direct_mix_effector, shared_decoder, shared_egorecovery)
+}
+METHODS: dict[str, Method] = MAIN | ABLATIONS | TARGETS | SHARED

@@ -8,6 +8,7 @@ from egorecovery.errors import RecipeError
 from egorecovery.intent import IntentSpec, IntentTarget
 from egorecovery.policy import LossWeights, PolicyConfig, VisionConfig
 from egorecovery.policy.normaliser import Normalisation
+from egorecovery.training.human_supervision import HumanSupervision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +107,7 @@ class Recipe:
     augmentation: Augmentation = field(default_factory=Augmentation)
     intent: IntentSpec = field(default_factory=IntentSpec)
     intent_target: IntentTarget = "dct_magnitude"  # policy.correction.intent_dim must fit
+    human_supervision: HumanSupervision = field(default_factory=HumanSupervision)  # of actions in effector space
     segment_mask: bool = True  # False asks for intent on every frame with a target, also after the correction
     normalisation: Normalisation = "zscore"
     stay_steps: int = 25  # past an episode's end that are supervised as "stay": what is finished is to be left alone

@@ -12,9 +12,10 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from egorecovery.episodes import Embodiment, Source
+from egorecovery.kinematics.effector_space import ARM_DIM, POSITION
 from egorecovery.policy.inference import plain_images
 from egorecovery.policy.policy import Policy
-from egorecovery.training.frame_table import FrameTable
+from egorecovery.training.frame_table import FrameTable, chunk_frames
 from egorecovery.training.recipe import Recipe
 
 SOURCES = tuple(Source)
@@ -29,6 +30,7 @@ class HeldOut:
     frames: FrameTable
     pictures_FVSS3: Tensor
     mean_intent_C: Float[ndarray, " C"]  # of the training pool's valid windows: what a guess without looking would say
+    position_spread_A: Float[ndarray, " A"] | None = None  # metres per unit of a normalised position, in effector space
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +50,16 @@ def thinned(frames: FrameTable, most: int = MOST_FRAMES) -> list[int]:
 
 @torch.no_grad()
 def score(policy: Policy, held_out: HeldOut, rows: list[int], recipe: Recipe) -> Scores:
-    """Action error per source (mean absolute, normalised units), gate AUC and intent error per embodiment."""
+    """Action error per source (mean absolute, normalised units), gate AUC and intent error per embodiment.
+
+    Of human actions only the numbers count that people supervise. In effector space there is a position error too:
+    the mean distance of both effectors from where the demonstrator's are, along the chunk.
+    """
     frames, device = held_out.frames, held_out.pictures_FVSS3.device
     precision = next(policy.parameters()).dtype
-    error_F, gate_F, intent_FC = np.full(len(rows), np.nan), np.full(len(rows), np.nan), None
+    error_F, distance_F, gate_F = (np.full(len(rows), np.nan) for _ in range(3))
+    intent_FC = None
+    supervised_A = recipe.human_supervision.dims(recipe.policy.action_space)
     for embodiment in Embodiment:
         if embodiment is Embodiment.HUMAN and not recipe.policy.human_decoder:
             continue
@@ -66,7 +74,12 @@ def score(policy: Policy, held_out: HeldOut, rows: list[int], recipe: Recipe) ->
             prediction = policy(images, state, robots)
             action = prediction.robot_action_RHA if robots else prediction.human_action_MHA
             assert action is not None
-            error_F[part] = action_error(action.float().cpu().numpy(), frames, chosen)
+            error_BHA = action_errors(action.float().cpu().numpy(), frames, chosen)
+            dims_A = supervised_A if embodiment is Embodiment.HUMAN else np.ones_like(supervised_A)
+            error_F[part] = mean_of_episode(error_BHA[..., dims_A].mean(axis=-1), frames, chosen)
+            if held_out.position_spread_A is not None:
+                distance_BH = distances_m(error_BHA * held_out.position_spread_A)
+                distance_F[part] = mean_of_episode(distance_BH, frames, chosen)
             if prediction.gate_logit_B is not None and prediction.intent_BC is not None:
                 gate_F[part] = prediction.gate_logit_B.cpu().numpy()
                 if intent_FC is None:
@@ -75,20 +88,46 @@ def score(policy: Policy, held_out: HeldOut, rows: list[int], recipe: Recipe) ->
     robot_F = np.array([SOURCES[frames.source_F[row]].embodiment is Embodiment.ROBOT for row in rows])
     gates = gate_F[robot_F & np.isfinite(gate_F)]
     return Scores(
-        values=_summary(frames, np.array(rows), error_F, gate_F, intent_FC, held_out.mean_intent_C),
+        values=_summary(frames, np.array(rows), error_F, gate_F, intent_FC, held_out.mean_intent_C)
+        | _means_by_source("position_error_mm", 1000 * distance_F, frames.source_F[rows]),
         robot_gates=[round(float(1 / (1 + np.exp(-logit))), 6) for logit in gates],
     )
 
 
-def action_error(
+def action_errors(
     action_BHA: Float[ndarray, "B H A"], frames: FrameTable, rows: Int64[ndarray, " B"]
-) -> Float[ndarray, " B"]:
-    wanted_BH = rows[:, None] + np.arange(action_BHA.shape[1])
+) -> Float[ndarray, "B H A"]:
+    """Absolute, step by step. Rows are of one embodiment; people's chunks are stretched to the robot's pace."""
+    whole_H, part_H = _ahead(frames, rows, action_BHA.shape[1])
     last_B1 = frames.last_F[rows][:, None]
-    predicted_BHA = action_BHA + frames.anchor_FA[rows][:, None]
-    error_BH = np.abs(predicted_BHA - frames.action_FA[np.minimum(wanted_BH, last_B1)]).mean(axis=-1)
-    inside_BH = wanted_BH <= last_B1
+    first_BHA, next_BHA = (frames.action_FA[np.minimum(rows[:, None] + whole_H + later, last_B1)] for later in (0, 1))
+    wanted_BHA = first_BHA + (next_BHA - first_BHA) * part_H[:, None]
+    return np.abs(action_BHA + frames.anchor_FA[rows][:, None] - wanted_BHA)
+
+
+def mean_of_episode(
+    error_BH: Float[ndarray, "B H"], frames: FrameTable, rows: Int64[ndarray, " B"]
+) -> Float[ndarray, " B"]:
+    """Over the steps of a chunk that lie inside the episode."""
+    whole_H, _ = _ahead(frames, rows, error_BH.shape[1])
+    inside_BH = rows[:, None] + whole_H <= frames.last_F[rows][:, None]
     return (error_BH * inside_BH).sum(axis=1) / inside_BH.sum(axis=1)
+
+
+def distances_m(error_BHA: Float[ndarray, "B H 20"]) -> Float[ndarray, "B H"]:
+    """Mean over both effectors, from absolute errors in effector space."""
+    per_arm = error_BHA.reshape(*error_BHA.shape[:-1], -1, ARM_DIM)
+    return np.linalg.norm(per_arm[..., POSITION], axis=-1).mean(axis=-1)
+
+
+def _ahead(frames: FrameTable, rows: Int64[ndarray, " B"], steps: int) -> tuple[ndarray, ndarray]:
+    human = len(rows) and rows[0] >= frames.robot_frames
+    return chunk_frames(steps, frames.speed_ratio if human else 1.0)
+
+
+def _means_by_source(name: str, values_F: ndarray, source_F: ndarray) -> dict[str, float]:
+    own = {source: (source_F == index) & np.isfinite(values_F) for index, source in enumerate(SOURCES)}
+    return {f"{name}/{source}": float(values_F[where].mean()) for source, where in own.items() if where.any()}
 
 
 def _summary(
@@ -99,11 +138,8 @@ def _summary(
     intent_FC: ndarray | None,
     mean_intent_C: ndarray,
 ) -> dict[str, float]:
-    scores: dict[str, float] = {}
     sources = frames.source_F[rows]
-    for index, source in enumerate(SOURCES):
-        if (own := (sources == index) & np.isfinite(error_F)).any():
-            scores[f"action_error/{source}"] = float(error_F[own].mean())
+    scores = _means_by_source("action_error", error_F, sources)
     for embodiment in Embodiment if intent_FC is not None else ():
         own = np.isin(sources, [i for i, source in enumerate(SOURCES) if source.embodiment is embodiment])
         own &= np.isfinite(gate_F)

@@ -10,6 +10,7 @@ are set aside, on streams of their own.
 from collections.abc import Callable
 from contextlib import nullcontext
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ from egorecovery.policy.pixels import PIXEL_DEVIATION, PIXEL_MEAN
 from egorecovery.policy.policy import Prediction
 from egorecovery.policy.side_by_side import URGENT, aside
 from egorecovery.training.clipping import MadClip
-from egorecovery.training.frame_table import FrameTable
+from egorecovery.training.frame_table import FrameTable, chunk_frames
 from egorecovery.training.pictures import Pictures, ResidentPictures
 from egorecovery.training.plan import InputRow, StepPlan
 from egorecovery.training.recipe import Recipe
@@ -43,6 +44,14 @@ class TrainingStep:
             for name in ("state_FA", "action_FA", "anchor_FA", "last_F", "intent_FC", "intent_mask_F", "in_recovery_F")
         }
         self._ahead_H = torch.arange(recipe.policy.horizon, device=device)
+        whole_H, part_H = chunk_frames(recipe.policy.horizon, frames.speed_ratio)
+        self._stretched = frames.speed_ratio != 1 and recipe.batch.human > 0
+        self._human_ahead_H, self._human_part_H1 = (
+            torch.from_numpy(whole_H).to(device),
+            torch.from_numpy(part_H).to(device)[:, None],
+        )
+        dims_A = recipe.human_supervision.dims(recipe.policy.action_space)
+        self._human_dims_A = None if dims_A.all() else torch.from_numpy(dims_A.astype(np.float32)).to(device)
         self._pixel_mean_3 = torch.from_numpy(PIXEL_MEAN).to(device)
         self._pixel_deviation_3 = torch.from_numpy(PIXEL_DEVIATION).to(device)
         self._network: nn.Module = weights.working
@@ -194,14 +203,24 @@ class TrainingStep:
 
     def _targets(self) -> Targets:
         table, frame_B = self._table, self._inputs["frame_B"]
-        wanted_BH = frame_B[:, None] + self._ahead_H
+        ahead_BH = self._ahead_H.expand(len(frame_B), -1)
+        if self._stretched:
+            humans = len(frame_B) - self._robots
+            ahead_BH = torch.cat([ahead_BH[: self._robots], self._human_ahead_H.expand(humans, -1)])
+        wanted_BH = frame_B[:, None] + ahead_BH
         last_B1 = table["last_F"][frame_B][:, None]
+        action_BHA = table["action_FA"][torch.minimum(wanted_BH, last_B1)]
+        if self._stretched:  # people's steps lie between frames
+            following_MHA = table["action_FA"][torch.minimum(wanted_BH + 1, last_B1)[self._robots :]]
+            human_MHA = torch.lerp(action_BHA[self._robots :], following_MHA, self._human_part_H1)
+            action_BHA = torch.cat([action_BHA[: self._robots], human_MHA])
         return Targets(
-            action_BHA=table["action_FA"][torch.minimum(wanted_BH, last_B1)] - table["anchor_FA"][frame_B][:, None],
+            action_BHA=action_BHA - table["anchor_FA"][frame_B][:, None],
             action_mask_BH=(wanted_BH <= last_B1 + self._recipe.stay_steps).float(),
             intent_BC=table["intent_FC"][frame_B],
             intent_mask_B=table["intent_mask_F"][frame_B].float(),
             in_recovery_B=table["in_recovery_F"][frame_B].float(),
+            human_dims_A=self._human_dims_A,
         )
 
     def _total(self, count: Tensor) -> Tensor:

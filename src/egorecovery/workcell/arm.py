@@ -10,6 +10,7 @@ from math import cos, radians, sin
 from typing import Any
 
 from egorecovery.episodes import Camera, Side
+from egorecovery.workcell.hidden_embodiment import FINGERTIPS
 from egorecovery.workcell.physics import MjSpec, mujoco
 
 Body = Any  # mujoco's MjsBody; the bindings carry no type stubs
@@ -135,6 +136,8 @@ def _add_gripper(spec: MjSpec, hand: Body, side: Side) -> None:
         slide.armature = 0.05
         slide.damping = (2.0, 0, 0)
         _box(body, (0.084, way * 0.010, 0), (0.032, 0.004, 0.008), "gripper")
+        tip = FINGERTIPS[finger == "finger_right"]
+        body.add_site(name=f"{side}/{tip}", pos=(HAND_TO_TOOL_M, 0, 0), size=(0.004,) * 3, group=4)
         pad = _box(body, (HAND_TO_TOOL_M, way * 0.004, 0), (0.014, 0.004, 0.010), "pad")
         pad.name = f"{side}/{finger}_pad"
     spec.add_exclude(bodyname1=f"{side}/finger_left", bodyname2=f"{side}/finger_right")

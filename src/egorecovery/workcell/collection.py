@@ -19,6 +19,7 @@ from egorecovery.episodes import (
 )
 from egorecovery.episodes.attempt_log import Attempt as LoggedAttempt
 from egorecovery.episodes.store import StagedEpisode, StoreWriter, stage
+from egorecovery.episodes.vocabulary import HIDDEN_EMBODIMENT
 from egorecovery.errors import EgoRecoveryError, RecipeError
 from egorecovery.executors import Executor, run_jobs
 from egorecovery.randomness import generator_for
@@ -54,6 +55,7 @@ class Order:
     plain_room: bool = False  # no variation of light, colours and cameras
     across_family: bool = False  # robot recovery from any failure, not the lab's few: a yardstick
     stand_in: bool = False  # the robot demonstrates in a person's place, see `stand_in.py`: a yardstick
+    hidden_embodiment: bool = False  # pictures without arms and hands, see `hidden_embodiment.py`
 
     def __post_init__(self) -> None:
         scene_named(self.task)
@@ -78,7 +80,7 @@ class Job:
     @property
     def name(self) -> EpisodeId:
         order = self.order
-        kind = "-wide" * order.across_family + "-stand_in" * order.stand_in
+        kind = "-wide" * order.across_family + "-stand_in" * order.stand_in + "-hidden" * order.hidden_embodiment
         return episode_id(f"{order.task}-{order.source}{kind}-s{order.seed}-{self.index:04d}")
 
     @property
@@ -168,7 +170,9 @@ def make(job: Job) -> Made:
 
 def _attempt(job: Job, number: int) -> tuple[Start, Attempt, Clock]:
     order = job.order
-    demonstrator = _demonstrator(order.task, order.source.is_human, order.stand_in, order.image_size, order.depth)
+    demonstrator = _demonstrator(
+        order.task, order.source.is_human, order.stand_in, order.image_size, order.depth, order.hidden_embodiment
+    )
     start = draw_start(
         demonstrator.scene, order.source, job.generator("start", number), across_family=order.across_family
     )
@@ -180,19 +184,23 @@ def _attempt(job: Job, number: int) -> tuple[Start, Attempt, Clock]:
 
 
 @lru_cache(maxsize=2)
-def _demonstrator(task: str, human: bool, stand_in: bool, image_size: int, depth: bool) -> Demonstrator:
+def _demonstrator(
+    task: str, human: bool, stand_in: bool, image_size: int, depth: bool, hidden_embodiment: bool
+) -> Demonstrator:
     """Compiling a scene takes a while: once per process."""
     scene = scene_named(task)
     if stand_in:
-        return StandIn(scene, image_size=image_size)
+        return StandIn(scene, image_size=image_size, hidden_embodiment=hidden_embodiment)
     if human:
-        return PersonDemonstrator(scene, image_size=image_size, depth=depth)
-    return RobotDemonstrator(scene, image_size=image_size)
+        return PersonDemonstrator(scene, image_size=image_size, depth=depth, hidden_embodiment=hidden_embodiment)
+    return RobotDemonstrator(scene, image_size=image_size, hidden_embodiment=hidden_embodiment)
 
 
 def _recording(job: Job, start: Start, attempt: Attempt, cost: Clock) -> Recording:
     assert attempt.motion is not None
     details = {"start": start.record(), "true_boundary_s": attempt.correction_done_s}
+    if job.order.hidden_embodiment:
+        details[HIDDEN_EMBODIMENT] = True
     if attempt.sought_m is not None:
         details[OBJECT_M] = attempt.sought_m.round(4).tolist()
     return Recording(

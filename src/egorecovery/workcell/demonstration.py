@@ -60,9 +60,11 @@ class Ended(EgoRecoveryError):
 class RobotDemonstrator:
     """A teleoperator at the robot."""
 
-    def __init__(self, scene: TaskScene, *, image_size: int = 96, aim: Aim = OPERATOR) -> None:
+    def __init__(
+        self, scene: TaskScene, *, image_size: int = 96, aim: Aim = OPERATOR, hidden_embodiment: bool = False
+    ) -> None:
         self.scene = scene
-        self._workcell = Workcell(scene, image_size=image_size)
+        self._workcell = Workcell(scene, image_size=image_size, hidden_embodiment=hidden_embodiment)
         self._aim = aim
 
     def attempt(self, start: Start, rng: Generator) -> Attempt:

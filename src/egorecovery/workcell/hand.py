@@ -18,6 +18,7 @@ from scipy.spatial.transform import Rotation
 from egorecovery.episodes import Side
 from egorecovery.motion import KeypointOrder
 from egorecovery.workcell.arm import HAND_TO_TOOL_M, WristCamera, add_wrist_camera
+from egorecovery.workcell.hidden_embodiment import FINGERTIPS
 from egorecovery.workcell.kinematics import ToolPose
 from egorecovery.workcell.physics import MjModel, MjSpec, mujoco
 
@@ -184,6 +185,8 @@ def add_hands(spec: MjSpec) -> None:
         for number, radius_m in enumerate(RADII_M):
             material = "sleeve" if number == len(RADII_M) - 1 else "skin"
             _ghost(hand, mujoco.mjtGeom.mjGEOM_CAPSULE, f"{side}/hand/{number}", float(radius_m), material)
+        for name in FINGERTIPS:
+            hand.add_site(name=f"{side}/{name}", pos=PINCH_M, size=(0.004,) * 3, group=4)
         _add_camera(hand, side)
         pinch = spec.worldbody.add_body(name=f"{side}/pinch", mocap=True, pos=(-0.3, 0.0, 0.3))
         probe = _ghost(pinch, mujoco.mjtGeom.mjGEOM_SPHERE, f"{side}/pinch", 0.001, "skin")
@@ -203,6 +206,8 @@ def pose_hand(model: MjModel, side: Side, keypoints_m: Float[ndarray, "21 3"], f
     model.geom_size[geoms, 1] = half_m
     model.geom_rbound[geoms] = half_m + RADII_M
     model.geom_sameframe[geoms] = 0  # the compiler saw them at the body's origin and would keep them there
+    for name, tip in zip(FINGERTIPS, (THUMB.tip, INDEX.tip), strict=True):
+        model.site(f"{side}/{name}").pos[:] = keypoints_m[tip]
 
 
 def _joints_m(finger: Finger, tip_m: Float[ndarray, "3"]) -> Float[ndarray, "3 3"]:

@@ -18,13 +18,15 @@ from egorecovery.workcell.starts import Start
 class PersonDemonstrator:
     """Somebody at the table, wearing the cameras."""
 
-    def __init__(self, scene: TaskScene, *, image_size: int = 96, depth: bool = False) -> None:
+    def __init__(
+        self, scene: TaskScene, *, image_size: int = 96, depth: bool = False, hidden_embodiment: bool = False
+    ) -> None:
         self.scene = scene
         self._depth = depth
         model = person_cell(scene)
         self._person = Person(model, scene)
         self._room = Room(model)
-        self._cameras = Cameras(model, image_size)
+        self._cameras = Cameras(model, image_size, hidden_embodiment)
 
     def attempt(self, start: Start, rng: Generator) -> Attempt:
         person, scene = self._person, self.scene

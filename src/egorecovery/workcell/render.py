@@ -8,6 +8,7 @@ from jaxtyping import UInt8, UInt16
 from numpy import ndarray
 
 from egorecovery.episodes import Camera, Intrinsics
+from egorecovery.workcell.hidden_embodiment import add_dots, hide
 from egorecovery.workcell.physics import MjData, MjModel, mujoco
 
 MM_PER_M = 1000.0
@@ -17,9 +18,13 @@ FARTHEST_MM = 65535
 class Cameras:
     """Renders square images. Holds a GL context, which belongs to the thread that made it: close it there."""
 
-    def __init__(self, model: MjModel, size_px: int = 96) -> None:
+    def __init__(self, model: MjModel, size_px: int = 96, hidden_embodiment: bool = False) -> None:
+        """`hidden_embodiment` leaves arms and hands out of all pictures that are made of this model."""
         self.size_px = size_px
         self._model = model
+        self._hidden = hidden_embodiment
+        if hidden_embodiment:
+            hide(model)
         self._renderer = mujoco.Renderer(model, size_px, size_px, max_geom=model.ngeom + 100)
         for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION, mujoco.mjtRndFlag.mjRND_HAZE):
             self._renderer.scene.flags[flag] = False
@@ -30,6 +35,8 @@ class Cameras:
 
     def render(self, data: MjData, camera: Camera) -> UInt8[ndarray, "H W 3"]:
         self._renderer.update_scene(data, self._views[camera], self._option)
+        if self._hidden:
+            add_dots(self._renderer.scene, self._model, data)
         return self._renderer.render()
 
     def render_all(self, data: MjData) -> dict[Camera, UInt8[ndarray, "H W 3"]]:

@@ -47,12 +47,19 @@ class Workcell:
     """One task with the robot. Compiled once, reset often; renders only when `observe` is called."""
 
     def __init__(
-        self, scene: TaskScene, *, protocol: Protocol | None = None, image_size: int = 96, clutter: bool = False
+        self,
+        scene: TaskScene,
+        *,
+        protocol: Protocol | None = None,
+        image_size: int = 96,
+        clutter: bool = False,
+        hidden_embodiment: bool = False,
     ) -> None:
         self.scene = scene
         self.protocol = protocol or Protocol()
         self.image_size = image_size
         self.clutter = clutter
+        self.hidden_embodiment = hidden_embodiment  # pictures without arms, see hidden_embodiment.py
         self.robot = RobotCell(build_cell(with_clutter(scene.add_objects) if clutter else scene.add_objects))
         self._room = Room(self.robot.model)
         self._cameras: Cameras | None = None
@@ -93,7 +100,7 @@ class Workcell:
     @property
     def cameras(self) -> Cameras:
         if self._cameras is None:
-            self._cameras = Cameras(self.robot.model, self.image_size)
+            self._cameras = Cameras(self.robot.model, self.image_size, self.hidden_embodiment)
         return self._cameras
 
     def facts(self) -> Any:

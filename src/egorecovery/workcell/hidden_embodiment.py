@@ -1,0 +1,40 @@
+"""Pictures without arms and hands: both embodiments are left out alike, and their fingertips are drawn as dots.
+
+What then differs between a person's pictures and the robot's is only how things move.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from egorecovery.episodes import Side
+from egorecovery.kinematics.bindings import MjData, MjModel, mujoco
+
+HIDDEN_GROUP = 5  # of geoms that are not drawn
+DOT_RADIUS_M = 0.007  # 3.5 of 96 pixels in the head view
+DOT_COLOURS = {Side.LEFT: (0.10, 0.45, 0.90, 1.0), Side.RIGHT: (0.90, 0.35, 0.10, 1.0)}
+FINGERTIPS = ("fingertip_a", "fingertip_b")  # sites where fingers touch what they hold, on arms and hands
+
+
+def hide(model: MjModel) -> None:
+    """Arms and hands are drawn no more; what they touch stays."""
+    for geom in range(model.ngeom):
+        body = mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, model.geom_bodyid[geom]) or ""
+        if body.startswith(tuple(f"{side}/" for side in Side)):
+            model.geom_group[geom] = HIDDEN_GROUP
+
+
+def add_dots(scene: Any, model: MjModel, data: MjData) -> None:
+    """Into a scene that is about to be drawn."""
+    for side, colour in DOT_COLOURS.items():
+        for name in FINGERTIPS:
+            dot = scene.geoms[scene.ngeom]
+            mujoco.mjv_initGeom(
+                dot,
+                mujoco.mjtGeom.mjGEOM_SPHERE,
+                np.full(3, DOT_RADIUS_M),
+                data.site_xpos[model.site(f"{side}/{name}").id],
+                np.eye(3).ravel(),
+                np.array(colour, np.float32),
+            )
+            scene.ngeom += 1
