@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.protocol import EvaluationProtocol
-from egorecovery.policy.config_json import to_json
+from egorecovery.policy.config_json import changed, to_json
 from egorecovery.policy.decision import Intervention
 from egorecovery.storage.checksummed_json import digest
 from egorecovery.training import METHODS, Budget, Recipe
@@ -64,10 +64,14 @@ class Cell:
     variant: str | None = None  # the paper's name for it, where that is not the method's
     robot_failures: RobotFailures = "staged"
     humans: Humans = "people"
+    hidden_embodiment: bool = False  # pictures without arms and hands, in training and at test time
+    settings: tuple[tuple[str, str], ...] = ()  # of the recipe, by dotted name; `variant` names them
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise RecipeError(f"there is no method {self.method!r}; there are {', '.join(METHODS)}")
+        if self.settings and not self.variant:
+            raise RecipeError(f"{self.method} with other settings needs a variant's name: {dict(self.settings)}")
 
     @property
     def id(self) -> str:
@@ -75,6 +79,7 @@ class Cell:
         episodes = ".".join(map(str, episodes_of(self.budget)))
         parts = [self.task, self.method, f"b{episodes}"]
         parts += self._unusual_data
+        parts += [str(self.variant)] * bool(self.settings)
         parts += ["zero_intent"] * self.intervention.zero_intent
         parts += [f"gate_{self.intervention.gate}"] * (self.intervention.gate != "learned")
         return "-".join([*parts, f"s{self.seed}"])
@@ -86,7 +91,11 @@ class Cell:
 
     @property
     def _unusual_data(self) -> list[str]:
-        return [self.robot_failures] * (self.robot_failures != "staged") + [self.humans] * (self.humans != "people")
+        return (
+            [self.robot_failures] * (self.robot_failures != "staged")
+            + [self.humans] * (self.humans != "people")
+            + ["hidden"] * self.hidden_embodiment
+        )
 
     @property
     def name(self) -> str:
@@ -97,7 +106,8 @@ class Cell:
         recipe = METHODS[self.method](replace(recipe_of(self.task).with_budget(self.budget), seed=self.seed))
         if recipe.budget != self.budget:
             raise RecipeError(f"{self.id}: {self.method} would train on {recipe.budget}, not on the cell's budget")
-        return recipe
+        recipe = changed(recipe, dict(self.settings))
+        return replace(recipe, policy=replace(recipe.policy, hidden_embodiment=self.hidden_embodiment))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +167,8 @@ class CellPlan:
             "intervention": asdict(cell.intervention),
             "robot_failures": cell.robot_failures,
             "humans": cell.humans,
+            "hidden_embodiment": cell.hidden_embodiment,
+            "settings": dict(cell.settings),
             "recipe": to_json(self.recipe),
             "recipe_hash": self.recipe_hash,
             "protocol": asdict(self.protocol),

@@ -26,7 +26,7 @@ def orders(cells: Sequence[Cell], recipe: Recipe, plain_room: bool = False) -> t
     Pools are drawn from what a store holds, so these must be all such cells of the suite, whichever are run here: only
     then do several machines train on the same episodes.
     """
-    ((robot_failures, humans),) = {(cell.robot_failures, cell.humans) for cell in cells}
+    ((robot_failures, humans, hidden),) = {(cell.robot_failures, cell.humans, cell.hidden_embodiment) for cell in cells}
     most = {source: max(cell.budget.of(source) for cell in cells) for source in Source}
     return tuple(
         Order(
@@ -38,6 +38,7 @@ def orders(cells: Sequence[Cell], recipe: Recipe, plain_room: bool = False) -> t
             plain_room=plain_room,
             across_family=source is Source.ROBOT_RECOVERY and robot_failures == "anywhere",
             stand_in=source.is_human and humans == "stand_ins",
+            hidden_embodiment=hidden,
         )
         for source, count in most.items()
         if count

@@ -37,6 +37,8 @@ class Row:
     variant: str | None = None
     robot_failures: RobotFailures = "staged"
     humans: Humans = "people"
+    hidden_embodiment: bool = False
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:
@@ -50,8 +52,14 @@ class Row:
         """Whether a finished cell belongs to this line, by its card."""
         wanted = (self.method, self.variant, asdict(self.budget), asdict(self.intervention))
         told = tuple(card[name] for name in ("method", "variant", "budget", "intervention"))
-        data = (card.get("robot_failures", "staged"), card.get("humans", "people"))
-        return (*wanted, self.robot_failures, self.humans) == (*told, *data)
+        data = (
+            card.get("robot_failures", "staged"),
+            card.get("humans", "people"),
+            card.get("hidden_embodiment", False),
+            card.get("settings", {}),
+        )
+        own_data = (self.robot_failures, self.humans, self.hidden_embodiment, dict(self.settings))
+        return (*wanted, *own_data) == (*told, *data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +82,8 @@ class Suite:
                 variant=row.variant,
                 robot_failures=row.robot_failures,
                 humans=row.humans,
+                hidden_embodiment=row.hidden_embodiment,
+                settings=row.settings,
             )
             for seed in seeds
             for task in (self.tasks if tasks is None else tasks)
