@@ -34,6 +34,8 @@ HIDDEN = "hidden "
 @dataclass(frozen=True)
 class Options:
     out: Positional[Path]
+    work: Path | None = None
+    """Where data and trainings lie, if not in OUT."""
     tasks: tuple[str, ...] = ("cube_stack", "cup_brush")
     variants: tuple[str, ...] = ("robot_recovery_effector", "shared_decoder")
     seeds: tuple[int, ...] = (0,)
@@ -86,6 +88,7 @@ def main(options: Options) -> None:
     run_suite(
         suite,
         options.out,
+        work=options.work,
         tasks=options.tasks,
         seeds=options.seeds,
         recipe=recipe,
@@ -97,7 +100,7 @@ def main(options: Options) -> None:
         trainings_at_once=options.trainings_at_once,
         on_event=show,
     )
-    report(ExperimentFolder(options.out))
+    report(ExperimentFolder(options.out, options.work))
 
 
 def report(folder: ExperimentFolder) -> None:
