@@ -28,7 +28,6 @@ from egorecovery.policy.inference import load_action_source
 from egorecovery.workcell.kinematics import workcell_arms
 from egorecovery.workcell.workcell import Workcell
 
-
 STREAMS = ("effector", "target", "objects_m")
 
 
