@@ -23,7 +23,7 @@ from egorecovery.training import agreement  # noqa: E402
 from egorecovery.training.agreement import Agreement  # noqa: E402
 from egorecovery.training.clipping import REMEMBERED, MadClip  # noqa: E402
 from egorecovery.training.frame_table import FrameTable  # noqa: E402
-from egorecovery.training.methods import ABLATIONS, MAIN, METHODS, TARGETS, egorecovery  # noqa: E402
+from egorecovery.training.methods import ABLATIONS, MAIN, METHODS, SHARED, TARGETS, egorecovery  # noqa: E402
 from egorecovery.training.plan import ALIGNMENT, InputRow, StepPlan, colours, learning_rate, plan_step  # noqa: E402
 from egorecovery.training.pools import select  # noqa: E402
 from egorecovery.training.recipe import (  # noqa: E402
@@ -455,6 +455,7 @@ def test_settings_of_training_that_make_no_sense_are_refused(make, message):
         make()
 
 
+EFFECTOR = {"policy.action_space": "effector", "policy.action_dim": 20}
 INTENDED = {
     "robot_success": {
         "budget.robot_recovery": 0,
@@ -484,11 +485,21 @@ INTENDED = {
     "without_intent_modulation": {"policy.correction.modulation": "none"},
     "always_on_modulation": {"policy.correction.modulation": "always_on"},
     "raw_future_trajectory": {"intent_target": "raw_trajectory", "policy.correction.intent_dim": 45},
+    "robot_recovery_effector": {
+        "budget.human_recovery": 0,
+        "batch.human": 0,
+        "policy.human_decoder": False,
+        "policy.correction": None,
+        **EFFECTOR,
+    },
+    "direct_mix_effector": {"policy.correction": None, **EFFECTOR},
+    "shared_decoder": {"policy.correction": None, "policy.decoders": "shared", **EFFECTOR},
+    "shared_egorecovery": {"policy.correction.film_on_human": True, "policy.decoders": "shared", **EFFECTOR},
 }
 
 
 def test_every_method_and_ablation_has_its_intention_written_down():
-    assert METHODS.keys() == MAIN.keys() | ABLATIONS.keys() | TARGETS.keys() == INTENDED.keys()
+    assert METHODS.keys() == MAIN.keys() | ABLATIONS.keys() | TARGETS.keys() | SHARED.keys() == INTENDED.keys()
 
 
 @pytest.mark.parametrize("name", INTENDED)

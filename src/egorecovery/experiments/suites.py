@@ -96,7 +96,7 @@ class Suite:
 
 
 def main() -> Suite:
-    """Seven ways to use the data."""
+    """The paper's seven ways to use the data, and ours: both embodiments in effector space, with one decoder."""
     robot, human = 50, 300
     return Suite(
         name="main",
@@ -108,6 +108,9 @@ def main() -> Suite:
             Row(method="human_success_mix", budget=episodes(robot, robot, human_success=human)),
             Row(method="direct_human_recovery_mix", budget=episodes(robot, robot, human_recovery=human)),
             Row(method="egorecovery", budget=episodes(robot, robot, human_recovery=human)),
+            Row(method="robot_recovery_effector", budget=episodes(robot, robot)),
+            Row(method="shared_decoder", budget=episodes(robot, robot, human_recovery=human)),
+            Row(method="shared_egorecovery", budget=episodes(robot, robot, human_recovery=human)),
         ),
     )
 

@@ -10,7 +10,7 @@ TASKS = {  # in the paper's order
     "round_disk": "Round disk",
     "cube_stack": "Cube stack",
 }
-METHODS = {  # in the paper's order; ablations after them
+METHODS = {  # in the paper's order, then ours, then ablations
     "robot_success": "Robot success",
     "robot_success_human_success": "Robot + human success",
     "robot_success_human_recovery": "Robot success + human recovery",
@@ -18,6 +18,10 @@ METHODS = {  # in the paper's order; ablations after them
     "human_success_mix": "Human success mix",
     "direct_human_recovery_mix": "Direct human recovery mix",
     "egorecovery": "EgoRecovery",
+    "robot_recovery_effector": "Robot recovery, effector space",
+    "direct_mix_effector": "Direct mix, effector space",
+    "shared_decoder": "Shared decoder (ours)",
+    "shared_egorecovery": "Shared decoder, gate and intent (ours)",
     "without_intent_loss": "without intent loss",
     "without_segment_mask": "without segment mask",
     "without_intent_modulation": "without intent modulation",

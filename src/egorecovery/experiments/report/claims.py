@@ -64,6 +64,8 @@ def _main() -> Iterable[Claim]:
     human = side("robot_success_human_recovery", Sources(50, 0, 0, 300))
     robot, nominal = side("robot_recovery", Sources(50, 50)), side("human_success_mix", Sources(50, 50, 300))
     direct, full = side("direct_human_recovery_mix"), side("egorecovery")
+    effector = side("robot_recovery_effector", Sources(50, 50))
+    shared, shared_full = side("shared_decoder"), side("shared_egorecovery")
     said: list[tuple[str, str, Side, Side, Regime]] = [
         ("nominal", "Nominal robot data does not recover.", (), success, "recovery"),
         ("nominal_human", "Adding nominal human data does not change that.", (), both, "recovery"),
@@ -76,6 +78,19 @@ def _main() -> Iterable[Claim]:
         ("pathway_initial", "EgoRecovery beats the direct mix of the same data: Initial SR.", direct, full, "initial"),
         ("over_robot", "EgoRecovery beats robot recovery data alone.", robot, full, "recovery"),
         ("over_nominal", "EgoRecovery recovers where success-only training does not.", success, full, "recovery"),
+        # Ours.
+        ("effector", "Robot recovery data does better in effector space.", robot, effector, "recovery"),
+        (
+            "shared",
+            "A shared decoder beats robot recovery alone, both in effector space.",
+            effector,
+            shared,
+            "recovery",
+        ),
+        ("shared_joint", "A shared decoder beats robot recovery alone in joint space.", robot, shared, "recovery"),
+        ("shared_direct", "A shared decoder beats the direct mix of the same data.", direct, shared, "recovery"),
+        ("shared_initial", "Human clips help from nominal starts as well.", effector, shared, "initial"),
+        ("shared_intent", "Gate and intent add to a shared decoder.", shared, shared_full, "recovery"),
     ]
     return [
         Claim(id=name, suite="main", says=says, worse=worse, better=better, regime=regime)
