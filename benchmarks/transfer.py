@@ -48,6 +48,8 @@ class Options:
     """Human recoveries."""
     rollouts: int = 100
     replan: int | None = None
+    state_dropout: float = 0.0
+    """At test time."""
     starts_seed: str = "validation"
     budget_minutes: float | None = None
     workers: int = 0
@@ -83,7 +85,7 @@ def main(options: Options) -> None:
 
     def protocol(task: str) -> EvaluationProtocol:
         made = bench_protocol(task, recipe(task).policy.horizon)
-        return replace(made, replan_steps=options.replan) if options.replan else made
+        return replace(made, replan_steps=options.replan or made.replan_steps, state_dropout=options.state_dropout)
 
     run_suite(
         suite,

@@ -33,7 +33,7 @@ from egorecovery.evaluation.baselines import HoldStill, Replay
 from egorecovery.evaluation.chunks import ChunkExecution, ensemble
 from egorecovery.evaluation.inquiry import Answer, Question, Refused
 from egorecovery.evaluation.protocol import draw_start
-from egorecovery.evaluation.rollout import Attempts, RolloutJob, attempt, look
+from egorecovery.evaluation.rollout import Attempts, RolloutJob, attempt, drops_state, look
 from egorecovery.workcell.demonstration import RobotDemonstrator
 from egorecovery.workcell.render import Cameras
 from egorecovery.workcell.tasks import scene_named
@@ -293,6 +293,20 @@ def test_pictures_are_made_only_when_the_policy_is_asked_and_only_of_its_cameras
     [record] = evaluate(plan(source, replace(SHORT, rollouts=1), regimes=("initial",)), source)
     assert record.decisions == len(record.gate_trace) == 4
     assert rendered == [Camera.LEFT_WRIST] * 4
+
+
+def test_a_share_of_decisions_is_made_without_proprioception_the_same_ones_every_time():
+    def seen(**changes) -> list[bool]:
+        source = Swayer()
+        [job] = plan(source, replace(SHORT, rollouts=1, **changes), regimes=("initial",)).jobs(source)
+        return [drops_state(job, decision) for decision in range(400)]
+
+    assert not any(seen())
+    assert all(seen(state_dropout=1.0))
+    assert 0.2 < np.mean(seen(state_dropout=0.3)) < 0.4
+    assert seen(state_dropout=0.3) == seen(state_dropout=0.3)
+    assert "state_dropout" not in EvaluationProtocol().identity()  # older results keep theirs
+    assert EvaluationProtocol(state_dropout=0.3).identity()["state_dropout"] == 0.3
 
 
 def test_with_ensembling_the_policy_is_asked_at_every_step():

@@ -7,7 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from egorecovery.errors import RecipeError  # noqa: E402 - torch is an extra
+from egorecovery.episodes import Embodiment  # noqa: E402 - torch is an extra
+from egorecovery.errors import RecipeError  # noqa: E402
 from egorecovery.policy import ActionSource, CorrectionConfig, Intervention  # noqa: E402
 from egorecovery.policy.inference import TrainedPolicy, plain_images  # noqa: E402
 from egorecovery.policy.policy import Policy  # noqa: E402
@@ -200,3 +201,19 @@ def test_zero_intent_can_be_done_to_modulation_that_is_always_on():
 def test_interventions_say_themselves_in_words():
     assert Intervention().words == "as trained"
     assert Intervention(zero_intent=True, gate="0.5").words == "intent 0, gate 0.5"
+
+
+def test_a_state_that_is_not_known_acts_like_one_that_training_dropped():
+    policy = trained()
+    images, states = observed(2)
+    centre_A = statistics().state[Embodiment.ROBOT].centre_A  # normalises to zero, as dropped states are
+    dropped = policy.decide(images, np.stack([centre_A, centre_A]))
+    unknown = policy.decide(images, np.full_like(states, np.nan))
+    np.testing.assert_array_equal(unknown.action_BHA, dropped.action_BHA)
+    assert (policy.decide(images, states).action_BHA != unknown.action_BHA).any()
+
+
+def test_a_relative_policy_refuses_to_act_without_its_state():
+    images, states = observed(1)
+    with pytest.raises(RecipeError, match="where the arms are"):
+        trained(policy=Policy(tiny_config(relative_actions=True))).decide(images, np.full_like(states, np.nan))

@@ -42,6 +42,8 @@ class Evaluate:
     """Always the same light, colours and cameras."""
     clutter: bool = False
     """Distractors on the table."""
+    state_dropout: float = 0.0
+    """Share of decisions made without proprioception, for policies that were trained with some of it dropped."""
     workers: int = 0
     """Processes to use; 0 for all cores, and half as many again where they wait for a policy on a GPU."""
     executor: Literal["local", "ray"] = "local"
@@ -157,6 +159,7 @@ class Evaluate:
             ensemble=self.ensemble,
             varied_appearance=not self.plain_room,
             clutter=self.clutter,
+            state_dropout=self.state_dropout,
         )
 
     def _film(self, evaluation: "Evaluation", factory: "SourceFactory") -> list[Path]:

@@ -50,8 +50,13 @@ class EvaluationProtocol:
     ensemble_decay: float = 0.01  # ACT's m: weights exp(-m age rank), the oldest chunk first
     varied_appearance: bool = True  # light, colours and cameras differ from start to start
     clutter: bool = False  # distractors on the table, for tests outside the training distribution
+    # Share of decisions made without proprioception, as in training with augmentation.state_dropout. A policy that
+    # stands still or repeats a miss sees the same thing again and again; this lets it decide otherwise.
+    state_dropout: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.state_dropout <= 1:
+            raise RecipeError(f"state_dropout must lie in 0..1, got {self.state_dropout}")
         if self.rollouts < 1 or self.replan_steps < 1:
             raise RecipeError(f"rollouts and replan_steps must be at least 1, got {self.rollouts}, {self.replan_steps}")
         if not self.starts_seed:
@@ -66,7 +71,10 @@ class EvaluationProtocol:
 
     def identity(self) -> dict[str, Any]:
         """What must be equal for two results to be comparable, or for one to replace the other."""
-        return {name: value for name, value in asdict(self).items() if name != "rollouts"}
+        decides = {name: value for name, value in asdict(self).items() if name != "rollouts"}
+        if not self.state_dropout:  # younger than published results, which keep their identity
+            del decides["state_dropout"]
+        return decides
 
     @property
     def longest_steps(self) -> int:

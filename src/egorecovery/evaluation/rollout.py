@@ -14,6 +14,7 @@ from egorecovery.evaluation.chunks import ChunkExecution
 from egorecovery.evaluation.inquiry import Answer, Question, Refused
 from egorecovery.evaluation.protocol import EvaluationProtocol, Regime, draw_start
 from egorecovery.kinematics import ActionSpace
+from egorecovery.randomness import generator_for
 from egorecovery.workcell.arm import ARM_JOINTS
 from egorecovery.workcell.kinematics import workcell_arms
 from egorecovery.workcell.starts import Start
@@ -93,7 +94,8 @@ def roll(job: RolloutJob, cell: Workcell, on_frame: OnFrame | None = None) -> Ge
     answer: Answer | None = None
     while True:
         if execution.wants_chunk:
-            reply = yield look(job, cell)
+            question = look(job, cell)
+            reply = yield without_state(question) if drops_state(job, decision=len(gates)) else question
             if isinstance(reply, Refused):
                 return Ending(
                     result="failure",
@@ -147,6 +149,22 @@ def look(job: RolloutJob, cell: Workcell) -> Question:
     if job.action_space == "effector":
         state = workcell_arms().effector_vectors(state)
     return Question(JpegFrames.encode(images).decode(), state.astype(np.float32))
+
+
+def drops_state(job: RolloutJob, decision: int) -> bool:
+    """Whether this decision is made without proprioception."""
+    share = job.protocol.state_dropout
+    if not share:
+        return False
+    rng = generator_for(
+        seed=0, purpose="state dropout", task=job.task, regime=job.regime, index=job.index, decision=decision
+    )
+    return bool(rng.random() < share)
+
+
+def without_state(question: Question) -> Question:
+    """NaN means not known."""
+    return Question(question.images, np.full_like(question.state, np.nan))
 
 
 def joint_targets(job: RolloutJob, cell: Workcell, actions: np.ndarray) -> tuple[np.ndarray, int]:

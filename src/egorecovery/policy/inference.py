@@ -93,6 +93,7 @@ class TrainedPolicy:
         return self.config.hidden_embodiment
 
     def decide(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> Decision:
+        """A state of NaN is one that is not known: the policy decides by pictures alone."""
         self._check(images_BVHW3, state_BA)
         parts = [
             self._answer(images_BVHW3[first : first + BATCHES[-1]], state_BA[first : first + BATCHES[-1]])
@@ -120,6 +121,8 @@ class TrainedPolicy:
                 f"{self.name} wants pictures of shape {wanted} ({', '.join(self.cameras)}) and states of "
                 f"{self.config.action_dim}, got {images.shape} and {state.shape}"
             )
+        if self.config.relative_actions and np.isnan(state).any():
+            raise RecipeError(f"{self.name} counts actions from where the arms are: it cannot act without their state")
 
     def _answer(self, images_BVSS3: ndarray, state_BA: ndarray) -> tuple[ndarray, ndarray | None, ndarray | None]:
         count = len(state_BA)
@@ -128,7 +131,8 @@ class TrainedPolicy:
         states = np.zeros((padded, state_BA.shape[1]), np.float32)
         gates = np.zeros(padded, np.float32)
         pictures[:count] = images_BVSS3
-        states[:count] = self._statistics.state[Embodiment.ROBOT].normalise(state_BA)
+        normalised_BA = self._statistics.state[Embodiment.ROBOT].normalise(state_BA)
+        states[:count] = np.where(np.isnan(normalised_BA), np.float32(0), normalised_BA)  # as dropped in training
         gates[:count] = self._forced_gates(images_BVSS3, state_BA)
         with torch.inference_mode():
             inputs = [torch.from_numpy(each) for each in (pictures, states, gates)]
