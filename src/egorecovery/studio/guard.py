@@ -83,7 +83,7 @@ class Guard:
             self._require_token(scope, headers)
             if scope["method"] not in WITHOUT_BODY:
                 _require_json(headers)
-            await self.app(scope, _capped(headers, receive), answer)
+            await self.app(scope, await _whole_body(headers, receive), answer)
         except Refused as refusal:
             if answer.started:
                 raise
@@ -117,6 +117,9 @@ class Guard:
 
 
 _NO_TOKEN = "no valid token: open the whole address that the terminal shows"  # noqa: S105 - a message, not a token
+
+
+_TOO_LARGE = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {MAX_BODY_BYTES} bytes")
 
 
 class _Answer:
@@ -171,19 +174,23 @@ def _require_json(headers: dict[bytes, bytes]) -> None:
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a change is sent as application/json")
 
 
-def _capped(headers: dict[bytes, bytes], receive: Receive) -> Receive:
-    """Refuses a body by its announced length, and one that has none as soon as it is too long."""
+async def _whole_body(headers: dict[bytes, bytes], receive: Receive) -> Receive:
+    """Reads the body before any route does: refused by its announced length, or as soon as it is too long."""
     announced = headers.get(b"content-length", b"0").decode("latin-1")
     if not announced.isdigit() or int(announced) > MAX_BODY_BYTES:
-        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {MAX_BODY_BYTES} bytes")
-    received = 0
-
-    async def receive_capped() -> Message:
-        nonlocal received
+        raise Refused(*_TOO_LARGE)
+    body, more = b"", True
+    while more:
         message = await receive()
-        received += len(message.get("body", b""))
-        if received > MAX_BODY_BYTES:
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {MAX_BODY_BYTES} bytes")
-        return message
+        if message["type"] != "http.request":  # the peer has gone
+            return receive
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > MAX_BODY_BYTES:
+            raise Refused(*_TOO_LARGE)
+    messages = iter([{"type": "http.request", "body": body}])
 
-    return receive_capped
+    async def receive_again() -> Message:
+        return next(messages, None) or await receive()
+
+    return receive_again

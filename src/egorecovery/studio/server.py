@@ -35,8 +35,8 @@ class Serving:
 def serve(make_app: Callable[[Access], Guard], serving: Serving, announce: Callable[[str], None]) -> None:
     """Runs until Ctrl-C or SIGTERM. `announce` gets the address once the port is bound."""
     access = serving.access()
-    app = make_app(access)
     with _bound(serving) as listener:
+        app = make_app(access)
         address = f"http://{_url_host(serving.host)}:{listener.getsockname()[1]}/?token={access.token}"
         announce(address)
         config = uvicorn.Config(

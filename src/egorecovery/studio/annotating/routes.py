@@ -24,7 +24,7 @@ MAX_NAME, MAX_NOTE = 80, 2000  # characters
 class Change(BaseModel):
     """What every change says: by whom, and what they have seen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     annotator: str = Field(min_length=1, max_length=MAX_NAME)
     independent: bool = False

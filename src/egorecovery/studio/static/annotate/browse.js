@@ -3,7 +3,7 @@
 import { byId, element } from "/static/shell/elements.js";
 import { ALL, STATES } from "/static/annotate/clip_list.js";
 
-const CELL = { width: 190, height: 196, gap: 10 };
+const CELL = { width: 190, height: 216, gap: 10 };
 const QUALITIES = { good: "good", fair: "fair", poor: "poor" };
 
 export class Browse {
@@ -134,7 +134,7 @@ export class Browse {
       cell.setAttribute("aria-setsize", shown.length);
     });
     const chosen = shown[this.chosen];
-    if (chosen && this.cells.has(chosen.id)) this.grid.setAttribute("aria-activedescendant", `clip ${chosen.id}`.replace(" ", "-"));
+    if (chosen && this.cells.has(chosen.id)) this.grid.setAttribute("aria-activedescendant", `clip-${chosen.id}`);
     else this.grid.removeAttribute("aria-activedescendant");
   }
 

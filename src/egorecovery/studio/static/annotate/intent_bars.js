@@ -37,7 +37,7 @@ export class IntentBars {
       pen.fillText(this.#name(index, values.length), (index + 0.5) * step, height - 5);
       pen.fillText((value * 100).toFixed(1), (index + 0.5) * step, height - LABEL - bar - 4);
     });
-    this.caption.textContent = valid ? "intent target, cm" : "intent target, cm (not trained here)";
+    this.caption.textContent = valid ? "intent target, cm" : "intent, cm: no target here";
     const spoken = values.map((value) => (value * 100).toFixed(1)).join(", ");
     this.canvas.setAttribute("aria-label", `${this.caption.textContent}: ${spoken}`);
   }

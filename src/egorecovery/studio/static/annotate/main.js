@@ -13,7 +13,7 @@ import { Session } from "/static/annotate/session.js";
 const TOAST_MS = 4000;
 const LOOK_AGAIN_MS = 2000; // for the app, after the connection broke
 const INTRO = [
-  "The boundary is the last frame of the correction. Everything up to it is shaded; the purple dashes are the automatic candidate.",
+  "The boundary is the last frame of the correction. Everything up to it is shaded; the purple mark is the automatic candidate.",
   "Enter keeps the boundary and goes to the next clip. The mouse does everything as well: drag the orange handle, click or drag in the curve, turn the wheel for single frames.",
 ];
 
@@ -65,13 +65,13 @@ function toast(text, kind = "note") {
   toastEnd = setTimeout(() => (shown.hidden = true), TOAST_MS);
 }
 
-function showProgress({ clips_per_hour: pace, annotators }) {
+function showProgress({ clips_per_hour: pace, annotators } = {}) {
   if (annotators) session.annotators = annotators;
   const { done, all } = list.progress();
   byId("progress-bar").max = Math.max(all, 1);
   byId("progress-bar").value = done;
-  byId("progress-text").textContent = `${done} of ${all}`;
-  byId("pace").textContent = pace ? `${Math.round(pace)} clips/h` : "";
+  byId("progress-text").textContent = `${done} of ${all} annotated`;
+  if (pace !== undefined) byId("pace").textContent = pace ? `${Math.round(pace)} clips/h` : "";
 }
 
 async function reload() {
@@ -248,7 +248,7 @@ function hear(again = false) {
         const row = await session.row(id);
         list.update(row);
         view.heard(row);
-        showProgress({ clips_per_hour: undefined });
+        showProgress();
       }
     }
   };

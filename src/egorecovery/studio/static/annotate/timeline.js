@@ -188,6 +188,12 @@ export class Timeline extends EventTarget {
     pen.lineTo(x, bottom);
     pen.stroke();
     pen.setLineDash([]);
+    pen.fillStyle = colour("candidate"); // stays visible where the boundary covers the line
+    pen.beginPath();
+    pen.moveTo(x - 8, bottom);
+    pen.lineTo(x, bottom - 12);
+    pen.lineTo(x + 8, bottom);
+    pen.fill();
   }
 
   #playhead(pen, height) {

@@ -20,16 +20,21 @@ export class Help {
     this.said = "";
     this.#render();
     if (!this.dialog.open) this.dialog.showModal();
+    this.dialog.querySelector(".primary").focus();
   }
 
   #render() {
     const rows = Object.entries(this.keys.actions).map(([name, { words }]) =>
       element(
-        "tr",
+        "li",
         {},
-        element("td", {}, ...this.keys.keysOf(name).map((key) => element("kbd", {}, keyText(key)))),
-        element("td", {}, words),
-        element("td", {}, element("button", { "aria-label": `Change the key of: ${words}`, onclick: (event) => this.#ask(event.currentTarget, name) }, "Change")),
+        element("span", { class: "key" }, ...this.keys.keysOf(name).map((key) => element("kbd", {}, keyText(key)))),
+        element("span", { class: "words" }, words),
+        element(
+          "button",
+          { class: "link", "aria-label": `Change the key of: ${words}`, onclick: (event) => this.#ask(event.currentTarget, name) },
+          "change",
+        ),
       ),
     );
     const close = element("button", { class: "primary", onclick: () => this.dialog.close() }, "Close");
@@ -38,7 +43,7 @@ export class Help {
       element("h2", { id: "help-title" }, "Help"),
       ...this.intro.map((line) => element("p", {}, line)),
       element("p", { role: "status", class: "quiet" }, this.said),
-      element("table", { class: "keys" }, element("tbody", {}, ...rows)),
+      element("ul", { class: "keys" }, ...rows),
       element("p", { class: "group" }, close, reset),
     );
   }
@@ -51,7 +56,7 @@ export class Help {
   }
 
   #ask(button, name) {
-    button.textContent = "Press a key";
+    button.textContent = "press a key";
     button.addEventListener("keydown", (event) => this.#take(event, name), { once: true });
   }
 
@@ -69,5 +74,6 @@ export class Help {
       this.changed();
     }
     this.#render();
+    this.dialog.querySelectorAll(".keys button")[Object.keys(this.keys.actions).indexOf(name)].focus();
   }
 }
