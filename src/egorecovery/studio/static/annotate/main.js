@@ -1,6 +1,6 @@
 // Puts the views together: which one is shown, who annotates, the keys, and news from other tabs.
 
-import { byId } from "/static/shell/elements.js";
+import { byId, element } from "/static/shell/elements.js";
 import { Help, keyText } from "/static/shell/help.js";
 import { Keys } from "/static/shell/keys.js";
 import { applyTheme, toggleTheme } from "/static/shell/theme.js";
@@ -92,10 +92,11 @@ async function reload() {
 
 function askName() {
   const known = (session.annotators ?? []).map((name) => {
-    const button = document.createElement("button");
-    button.textContent = name;
-    button.value = name;
-    return button;
+    const take = () => {
+      byId("name-dialog").close();
+      become(name);
+    };
+    return element("button", { type: "button", onclick: take }, name); // Enter in the field must not press it
   });
   byId("known-names").replaceChildren(...known);
   byId("name").value = session.annotator;
@@ -104,7 +105,7 @@ function askName() {
 }
 
 byId("name-dialog").addEventListener("submit", (event) => {
-  const name = event.submitter?.value || byId("name").value;
+  const name = byId("name").value;
   if (!name.trim()) event.preventDefault();
   else become(name);
 });

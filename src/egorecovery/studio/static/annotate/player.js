@@ -120,7 +120,8 @@ export class Player extends EventTarget {
     const [first, last] = this.#range();
     const passed = ((performance.now() - this.#playing.at_ms) / 1000) * this.rateHz * this.speed;
     let frame = this.#playing.from + Math.floor(passed);
-    if (frame > last) {
+    if (frame > last && this.frame < last) frame = last; // is always shown, however fast
+    else if (frame > last) {
       if (!this.stretch) {
         this.seek(last);
         this.pause();
