@@ -18,6 +18,7 @@ from egorecovery.cli.experiment import Experiment
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
+from egorecovery.cli.score import Score
 from egorecovery.cli.simulate import Simulate
 from egorecovery.cli.train import Train
 from egorecovery.cli.verify import Verify
@@ -32,6 +33,7 @@ VERBS = {
     "evaluate": Evaluate,
     "train": Train,
     "experiment": Experiment,
+    "score": Score,
     "diagnose": Diagnose,
     "inspect": Inspect,
     "verify": Verify,
