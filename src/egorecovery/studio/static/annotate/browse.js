@@ -3,7 +3,8 @@
 import { byId, element } from "/static/shell/elements.js";
 import { ALL, STATES } from "/static/annotate/clip_list.js";
 
-const CELL = { width: 190, height: 216, gap: 10 };
+const CELL = { width_em: 13.5, height_em: 15.2, gap: 10 }; // the height is the style sheet's
+const NAME = 46; // characters in two lines
 const QUALITIES = { good: "good", fair: "fair", poor: "poor" };
 
 export class Browse {
@@ -89,8 +90,9 @@ export class Browse {
 
   #layout() {
     const width = this.grid.clientWidth;
-    const columns = Math.max(Math.floor((width - CELL.gap) / (CELL.width + CELL.gap)), 1);
-    return { columns, width: (width - CELL.gap) / columns - CELL.gap, rowHeight: CELL.height + CELL.gap };
+    const em = parseFloat(getComputedStyle(this.grid).fontSize);
+    const columns = Math.max(Math.floor((width - CELL.gap) / (CELL.width_em * em + CELL.gap)), 1);
+    return { columns, width: (width - CELL.gap) / columns - CELL.gap, rowHeight: CELL.height_em * em + CELL.gap };
   }
 
   #scrollToChosen() {
@@ -155,7 +157,7 @@ export class Browse {
       this.space.append(cell);
     }
     const said = row.annotation;
-    cell.querySelector(".cell-name").textContent = row.id;
+    cell.querySelector(".cell-name").textContent = shortened(row.id);
     cell.querySelector(".cell-name").title = row.id;
     cell.querySelector(".cell-facts").textContent = `${row.source.replace("_", " ")} · ${row.frames} frames`;
     const state = cell.querySelector(".state");
@@ -164,4 +166,9 @@ export class Browse {
     state.textContent = row.state === "annotated" ? `boundary ${said.boundary}${quality}` : STATES[row.state];
     return cell;
   }
+}
+
+// Ids often differ in their ends only.
+function shortened(id) {
+  return id.length <= NAME ? id : `${id.slice(0, 12)}…${id.slice(13 - NAME)}`;
 }
