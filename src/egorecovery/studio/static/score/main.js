@@ -185,7 +185,10 @@ function changeRole(role) {
 // ---- who scores
 
 function askName() {
-  const known = (queue.session?.raters ?? []).map(({ name }) => element("button", { value: name }, name));
+  // No submit buttons: Enter in the field would press the first of them, and somebody be taken for another.
+  const known = (queue.session?.raters ?? []).map(({ name }) =>
+    element("button", { type: "button", onclick: () => (byId("name-dialog").close(), become(name)) }, name),
+  );
   byId("known-names").replaceChildren(...known);
   byId("name").value = "";
   byId("name-dialog").showModal();
@@ -193,8 +196,7 @@ function askName() {
 }
 
 byId("name-dialog").addEventListener("submit", (event) => {
-  const chosen = event.submitter?.value;
-  const name = (chosen || byId("name").value).trim();
+  const name = byId("name").value.trim();
   if (!name) event.preventDefault();
   else become(name);
 });
@@ -236,6 +238,11 @@ byId("note").addEventListener("keydown", (event) => {
 byId("note").addEventListener("change", () => {
   const video = queue.current;
   if (video?.verdict && shown === video.id) once(() => queue.rate(video, video.verdict, byId("note").value));
+});
+// After a click with the mouse keys belong to the page again: Space must play, not press the button once more.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (event.detail > 0 && button && !button.closest("dialog")) button.blur();
 });
 for (const verdict of ["success", "failure"]) byId(verdict).addEventListener("click", () => rate(verdict));
 byId("undo").addEventListener("click", undo);
