@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from egorecovery.episodes import EpisodeStore
-from egorecovery.studio.annotating import annotate_app
+from egorecovery.studio.annotating.routes import annotate_app
 from egorecovery.studio.server import Serving, serve
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from egorecovery.episodes import EpisodeStore
 from egorecovery.recovery import AnnotationJournal, candidate_boundary
-from egorecovery.studio.annotating import annotate_app
+from egorecovery.studio.annotating.routes import annotate_app
 from studio_browser import SEEN_MS, chromium, root_of, served
 from studio_store import FRAMES, READ_NUMBERS, painted_store, two_bursts
 

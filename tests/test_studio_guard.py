@@ -11,7 +11,7 @@ from websockets.sync.client import connect
 
 from egorecovery.errors import StudioError
 from egorecovery.studio.access import Access, access_for
-from egorecovery.studio.annotating import annotate_app
+from egorecovery.studio.annotating.routes import annotate_app
 from egorecovery.studio.guard import MAX_BODY_BYTES, SECURITY_HEADERS
 from egorecovery.studio.server import Serving, serve
 from studio_browser import root_of, served, token_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
-from egorecovery.errors import AnnotationError
+from egorecovery.errors import AnnotationError, StudioError
 
 if TYPE_CHECKING:
     from egorecovery.episodes import EpisodeStore
@@ -62,9 +62,12 @@ class Annotate:
     def _serve(self) -> int:
         from egorecovery.cli.console import console
         from egorecovery.episodes import EpisodeStore
-        from egorecovery.studio.annotating import annotate_app
-        from egorecovery.studio.server import Serving, serve
 
+        try:
+            from egorecovery.studio.annotating.routes import annotate_app
+            from egorecovery.studio.server import Serving, serve
+        except ImportError as error:
+            raise StudioError(f"the studio needs {error.name}: pip install 'egorecovery[studio]'") from None
         store = EpisodeStore(self.store)
         serving = Serving(host=self.host, port=self.port, token_file=self.token_file, browser=not self.no_browser)
 
@@ -99,6 +102,7 @@ class Annotate:
             f"deviation of one annotator: {path}",
             soft_wrap=True,
         )
+        console.print(f"next: egorecovery annotate {self.store}", soft_wrap=True)
         return 0
 
     def _save_headless(self) -> int:

@@ -1,8 +1,10 @@
 """Serves a local app until Ctrl-C: binds first, prints the address with its token, opens the browser."""
 
 import ipaddress
+import os
 import signal
 import socket
+import sys
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
@@ -48,7 +50,7 @@ def serve(make_app: Callable[[Access], Guard], serving: Serving, announce: Calla
             ws_max_size=MAX_BODY_BYTES,
             timeout_graceful_shutdown=LET_REQUESTS_END_S,
         )
-        if serving.browser:
+        if serving.browser and _has_screen():
             webbrowser.open(address)
         # uvicorn raises the signal that ended it once more; for Ctrl-C that is a clean end.
         with suppress(KeyboardInterrupt):
@@ -74,6 +76,11 @@ def _bound(serving: Serving) -> socket.socket:
             listener.listen()  # a browser that is quicker than the server waits instead of being refused
             return listener
     raise AssertionError("one of the ports was bound or refused")
+
+
+def _has_screen() -> bool:
+    """Without one, Python would open a text browser in this very terminal."""
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def _url_host(host: str) -> str:

@@ -3,7 +3,7 @@
 import { byId, element } from "/static/shell/elements.js";
 import { ALL, STATES } from "/static/annotate/clip_list.js";
 
-const CELL = { width_em: 13.5, height_em: 15.2, gap: 10 }; // the height is the style sheet's
+const CELL = { width_em: 13.5, height_em: 14.8, gap: 10 }; // the height is the style sheet's
 const NAME = 46; // characters in two lines
 const QUALITIES = { good: "good", fair: "fair", poor: "poor" };
 
@@ -109,6 +109,8 @@ export class Browse {
     this.chosen = Math.min(this.chosen, Math.max(shown.length - 1, 0));
     byId("filter-count").textContent = `${shown.length} of ${rows.length} clips`;
     byId("start").disabled = shown.length === 0;
+    byId("nothing").hidden = shown.length > 0;
+    byId("nothing").textContent = rows.length ? "No clip is like that. Show all shows all." : "This store has no episodes yet.";
     this.#render();
   }
 

@@ -1,6 +1,6 @@
 // The intent target at the playhead: one bar for each DCT coefficient, in centimetres, on the clip's own scale.
 
-import { colour } from "/static/shell/elements.js";
+import { colour, smallFont } from "/static/shell/elements.js";
 
 const LABEL = 18;
 
@@ -26,7 +26,7 @@ export class IntentBars {
     this.canvas.height = Math.round(height * ratio);
     const pen = this.canvas.getContext("2d");
     pen.scale(ratio, ratio);
-    pen.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+    pen.font = smallFont();
     pen.textAlign = "center";
     const step = width / values.length;
     values.forEach((value, index) => {

@@ -35,8 +35,16 @@ function shownView() {
   return location.hash.split("/")[1] || "browse";
 }
 
+function unquoted(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // somebody typed it: it names no clip, which is said below
+  }
+}
+
 async function route() {
-  const [name, id] = [shownView(), decodeURIComponent(location.hash.split("/")[2] ?? "")];
+  const [name, id] = [shownView(), unquoted(location.hash.split("/")[2] ?? "")];
   const clip = name === "clip" ? id || view.clip?.id || list.nextOpen(undefined) || list.shown[0]?.id : undefined;
   if (name !== "clip") view.close();
   for (const section of ["browse", "clip", "agreement"]) byId(section).hidden = section !== name;

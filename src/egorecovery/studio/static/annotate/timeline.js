@@ -1,6 +1,6 @@
 // Motion energy over the clip, with the recovery phase, valid intent windows, candidate, boundary and playhead.
 
-import { colour } from "/static/shell/elements.js";
+import { colour, smallFont } from "/static/shell/elements.js";
 
 const SIDE = 14; // pixels left and right, so that the ends can be reached
 const TOP = 22; // for the labels
@@ -160,7 +160,7 @@ export class Timeline extends EventTarget {
   }
 
   #labels(pen, width) {
-    pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+    pen.font = smallFont();
     pen.textBaseline = "middle";
     const parts = [["motion", "accent"]];
     if (this.hasBoundary) parts.push(["recovery", "recovery"], ["valid intent window", "valid"]);

@@ -17,3 +17,9 @@ export function element(tag, attributes = {}, ...children) {
 export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
+
+// For writing on a canvas: the page's own font, which is larger on a large screen.
+export function smallFont() {
+  const { fontSize, fontFamily } = getComputedStyle(document.body);
+  return `${0.84 * parseFloat(fontSize)}px ${fontFamily}`;
+}
