@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
@@ -25,6 +25,9 @@ class Difference:
     @property
     def frames(self) -> int:
         return self.second_boundary - self.first_boundary
+
+    def record(self) -> dict[str, Any]:
+        return {**asdict(self), "frames": self.frames}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,15 +103,7 @@ def boundary_noise(history: Iterable[Annotation]) -> dict[str, Any]:
         "unit": "frames at 25 Hz",
         "one_annotator_std_frames": float(np.sqrt(np.mean(frames**2.0) / 2)) if len(frames) else None,
         "differences": [
-            {
-                "clip": difference.clip,
-                "first": pair.first,
-                "second": pair.second,
-                "first_boundary": difference.first_boundary,
-                "second_boundary": difference.second_boundary,
-                "frames": difference.frames,
-                "independent": difference.independent,
-            }
+            {"first": pair.first, "second": pair.second, **difference.record()}
             for pair in pairs
             for difference in pair.differences
         ],

@@ -102,12 +102,14 @@ class Desk:
             raise Conflict(clip, history[-1] if history else None)
         earlier = history[:to_revision]
         mine = next((word for word in reversed(earlier) if word.annotator == viewer.annotator), None)
-        again = mine or self._annotation(card, Word(boundary=None, withdraw=True), viewer, None)
-        words = [again]
+        if mine is None:
+            words = [self._annotation(card, Word(boundary=None, withdraw=True), viewer, None)]
+        else:
+            words = [replace(mine, saved_at=self._timestamp())]
         if earlier and earlier[-1].annotator != viewer.annotator:
             words.append(earlier[-1])  # under its own author's name: agreement compares people
         for word in words:
-            seen_revision = self._append(replace(word, saved_at=self._timestamp()), card, seen_revision).revision
+            seen_revision = self._append(word, card, seen_revision).revision
         return self.row(clip, viewer)
 
     def _append(self, annotation: Annotation, card: EpisodeCard, seen_revision: int) -> Annotation:

@@ -1,9 +1,9 @@
 """The routes of Browse and Annotate."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Query, WebSocket
+from fastapi import APIRouter, Depends, Query, WebSocket
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
@@ -57,6 +57,13 @@ class Saving(Change):
         )
 
 
+def _viewer(annotator: str = "", independent: bool = False) -> Viewer:
+    return Viewer(annotator=annotator.strip(), independent=independent)
+
+
+Viewing = Annotated[Viewer, Depends(_viewer)]  # from the query
+
+
 def annotate_app(store: EpisodeStore, access: Access, *, annotator: str = "") -> Guard:
     """Browse and Annotate over one store."""
     desk = Desk(ClipIndex(store))
@@ -69,8 +76,7 @@ def annotate_router(desk: Desk, annotator: str) -> APIRouter:
     changes = Changes(clips.store.annotations_path, lambda: {word.episode: word.revision for word in desk.history()})
 
     @router.get("/clips")
-    def listed(annotator_name: str = Query("", alias="annotator"), independent: bool = False) -> Response:
-        viewer = Viewer(annotator=annotator_name, independent=independent)
+    def listed(viewer: Viewing) -> Response:
         return JSONResponse(
             {
                 "store": clips.store.root.name,
@@ -82,15 +88,14 @@ def annotate_router(desk: Desk, annotator: str) -> APIRouter:
         )
 
     @router.get("/clips/{clip}")
-    def opened(clip: str, annotator_name: str = Query("", alias="annotator"), independent: bool = False) -> Response:
-        viewer = Viewer(annotator=annotator_name, independent=independent)
+    def opened(clip: str, viewer: Viewing) -> Response:
         row = desk.row(clip, viewer)
         motion = clip_motion(clips.store, clip)
-        return JSONResponse({"row": row, "motion": _plain_motion(motion, with_candidate=not independent)})
+        return JSONResponse({"row": row, "motion": _plain_motion(motion, with_candidate=not viewer.independent)})
 
     @router.get("/clips/{clip}/row")
-    def looked_at(clip: str, annotator_name: str = Query("", alias="annotator"), independent: bool = False) -> Response:
-        return JSONResponse(desk.row(clip, Viewer(annotator=annotator_name, independent=independent)))
+    def looked_at(clip: str, viewer: Viewing) -> Response:
+        return JSONResponse(desk.row(clip, viewer))
 
     @router.get("/clips/{clip}/frames")
     def frames(clip: str, first: int = 0, count: int = Query(MAX_FRAMES, ge=1)) -> Response:
@@ -120,24 +125,14 @@ def annotate_router(desk: Desk, annotator: str) -> APIRouter:
 
     @router.get("/agreement")
     def agreement() -> Response:
-        history = desk.history()
         pairs = [
             {
                 "first": pair.first,
                 "second": pair.second,
                 **pair.summary(),
-                "differences": [
-                    {
-                        "clip": difference.clip,
-                        "first_boundary": difference.first_boundary,
-                        "second_boundary": difference.second_boundary,
-                        "frames": difference.frames,
-                        "independent": difference.independent,
-                    }
-                    for difference in pair.differences
-                ],
+                "differences": [difference.record() for difference in pair.differences],
             }
-            for pair in agreements(history)
+            for pair in agreements(desk.history())
         ]
         return JSONResponse({"pairs": pairs})
 
