@@ -318,7 +318,7 @@ def test_an_export_is_read_by_the_evaluators_statistics_and_closes_the_ratings(s
     rate_all(session, "ada", right.get)
     rate_all(session, "bob", right.get)
     found = unblind(session, NOW)
-    results, summary, table = write_export(found, tmp_path / "export")
+    results, summary, table, _ = write_export(found, tmp_path / "export")
     by_people = load([results])
     by_rules = load([runs / method / "results.jsonl" for method in METHODS])
     key = lambda record: record.subject.policy  # noqa: E731 - as `rates` takes it
@@ -329,6 +329,10 @@ def test_an_export_is_read_by_the_evaluators_statistics_and_closes_the_ratings(s
     sides = [[record for record in by_people if record.subject.policy == method] for method in METHODS]
     compared = compare(*sides, np.random.default_rng(0))
     assert (compared.starts, compared.only_first, compared.only_second) == (5, 0, 2)
+
+    shown = filmed_rollouts(tmp_path / "export").rollouts  # what `watch` shows of an export
+    assert {one.record.key for one in shown} == {record.key for record in by_people}
+    assert all(f"/{one.record.subject.policy}/" in str(one.film) for one in shown)
 
     assert json.loads(summary.read_text())["with_automatic_verdict"]["kappa"] == 1
     assert len(list(csv.DictReader(table.open()))) == 10
@@ -354,7 +358,7 @@ def test_agreement_is_reported_between_raters_and_with_the_rules(session, tmp_pa
     assert {name: each.agreed for name, each in found.agreements.automatic_by_rater.items()} == {"ada": 10, "bob": 8}
     assert [each.video for each in found.agreements.unlike] == [two]
     assert [each.record.reason for each in found.scored if each.video == two] == ["=HYPERLINK(1)"]
-    *_, table = write_export(found, tmp_path / "export")
+    _, _, table, _ = write_export(found, tmp_path / "export")
     rows = {row["video"]: row for row in csv.DictReader(table.open())}
     assert rows[two]["adjudicated_by"] == "eve"
     with pytest.raises(ScoringError, match="exists already"):

@@ -22,6 +22,7 @@ from egorecovery.cli.score import Score
 from egorecovery.cli.simulate import Simulate
 from egorecovery.cli.train import Train
 from egorecovery.cli.verify import Verify
+from egorecovery.cli.watch import Watch
 from egorecovery.errors import EgoRecoveryError
 
 VERBS = {
@@ -34,6 +35,7 @@ VERBS = {
     "train": Train,
     "experiment": Experiment,
     "score": Score,
+    "watch": Watch,
     "diagnose": Diagnose,
     "inspect": Inspect,
     "verify": Verify,

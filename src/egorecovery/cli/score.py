@@ -129,8 +129,7 @@ class Score:
         _show(unblinded)
         for path in written:
             console.print(f"written: {path}", soft_wrap=True)
-        results = next(path for path in written if path.suffix == ".jsonl")
-        console.print(f'next: from Python, egorecovery.evaluation.load([Path("{results}")])', soft_wrap=True)
+        console.print(f"next: egorecovery watch {out}", soft_wrap=True)
         return 0
 
 

@@ -1,5 +1,6 @@
 """Films of rollouts on disk, each with the record of the rollout that it shows."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,10 +9,11 @@ from pathlib import Path
 from egorecovery.evaluation.results import ResultFile, ResultsError, RolloutRecord
 
 # `evaluate` writes STEM-TASK-REGIME-INDEX.mp4 beside STEM.jsonl; an experiment writes films/REGIME_INDEX[_MODE]_OUTCOME
-# beside a cell's rollouts.jsonl.
+# beside a cell's rollouts.jsonl. Anything else says in a films.json beside the results where each rollout's film is.
 _BESIDE = re.compile(r"(?P<task>[a-z0-9_]+)-(?P<regime>initial|recovery)-(?P<index>\d+)")
 _IN_CELL = re.compile(r"(?P<regime>initial|recovery)_(?P<index>\d+)_(?:\w+_)?(?P<outcome>success|failure|error)")
 FILMS = "films"
+FILM_LIST = "films.json"  # {key of the rollout: path of its film}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +38,9 @@ def filmed_rollouts(root: Path) -> FilmedRollouts:
     found: list[FilmedRollout] = []
     left_out: list[str] = []
     for path in results:
-        films = list(_films_of(path))
-        records = ResultFile(path).records() if films else []
+        films, listed = list(_films_of(path)), _listed(path)
+        records = ResultFile(path).records() if films or listed else []
+        found += [FilmedRollout(record=one, film=listed[one.key]) for one in records if one.key in listed]
         for film, named in films:
             try:
                 found.append(FilmedRollout(record=_shown(records, named, path), film=film))
@@ -60,6 +63,18 @@ def _films_of(results: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         for film in sorted((results.parent / FILMS).glob("*.mp4")):
             if in_cell := _IN_CELL.fullmatch(film.stem):
                 yield film, in_cell.groupdict()
+
+
+def _listed(results: Path) -> dict[str, Path]:
+    """What a film list beside a result file says; films that are no longer there are left out."""
+    path = results.with_name(FILM_LIST)
+    if not path.is_file():
+        return {}
+    try:
+        films = {str(key): results.parent / str(film) for key, film in json.loads(path.read_text()).items()}
+    except (ValueError, AttributeError) as error:
+        raise ResultsError(f"{path} is not a list of films ({error}); export the session again") from None
+    return {key: film for key, film in films.items() if film.is_file()}
 
 
 def _shown(records: Sequence[RolloutRecord], named: dict[str, str], results: Path) -> RolloutRecord:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from egorecovery.evaluation.agreement import Agreement, agreement
+from egorecovery.evaluation.filmed import FILM_LIST
 from egorecovery.evaluation.results import ResultFile, RolloutRecord
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.studio.scoring.errors import ScoringError
@@ -114,7 +115,9 @@ def write_export(unblinded: Unblinded, out: Path) -> list[Path]:
         ResultFile(draft / RESULTS).append_all(unblinded.records)
         write_file(draft / SUMMARY, json.dumps(_summary(unblinded), indent=1, ensure_ascii=False).encode() + b"\n")
         write_file(draft / TABLE, _table(unblinded.scored).encode())
-    return [out / name for name in (RESULTS, SUMMARY, TABLE)]
+        films = {one.record.key: one.source for one in unblinded.scored}
+        write_file(draft / FILM_LIST, json.dumps(films, indent=1, ensure_ascii=False).encode() + b"\n")
+    return [out / name for name in (RESULTS, SUMMARY, TABLE, FILM_LIST)]
 
 
 def _summary(unblinded: Unblinded) -> dict[str, Any]:
