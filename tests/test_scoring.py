@@ -469,6 +469,16 @@ def test_a_rollout_or_a_video_twice_is_refused(tmp_path):
         clips_of([table_of(tmp_path, f"takes/a.mp4,{same}", "takes/a.mp4,cup_brush,base,3,recovery,,,,")])
 
 
+def test_something_must_be_named_and_exist(tmp_path):
+    with pytest.raises(ScoringError, match="name what to score"):
+        clips_of([])
+    with pytest.raises(ScoringError, match="does not exist"):
+        clips_of([tmp_path / "nowhere"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ScoringError, match="no videos named"):
+        clips_of([tmp_path / "empty"])
+
+
 def test_a_table_without_its_columns_says_which(tmp_path):
     with pytest.raises(ScoringError, match="lacks the columns method, start, regime"):
         clips_of([table_of(tmp_path, head="video,task\n")])

@@ -61,7 +61,7 @@ def address(session):
 class Rater:
     """Somebody at a browser of their own, who judges by what the picture shows."""
 
-    def __init__(self, browser, address, name, **how):
+    def __init__(self, browser, address, name, *, scores=True, **how):
         self.context = browser.new_context(viewport={"width": 1280, "height": 720}, **how)
         self.page = self.context.new_page()
         self.page.set_default_timeout(SEEN_MS)
@@ -73,7 +73,8 @@ class Rater:
         self.page.keyboard.type(name)
         self.page.keyboard.press("Enter")
         self.says("rater", name)
-        self.settled()
+        if scores:
+            self.settled()
 
     def settled(self):
         self.page.wait_for_selector("#screen[aria-busy=false]")
@@ -131,9 +132,10 @@ def test_two_raters_score_ten_rollouts_blind_and_the_export_is_the_evaluators(
     bob.judge()
     unlike = [order_of(session, "ada")[place - 1] for place in (3, 7)]
 
-    eve = Rater(browser, address, "eve")
+    eve = Rater(browser, address, "eve", scores=False)
+    eve.says("message", "This session has its raters: ada and bob.")
     eve.page.click("#to-adjudicate")
-    eve.says("message", "You agree on 8 of 10 videos")
+    eve.says("message", "The raters agree on 8 of 10 videos")
     eve.page.click("#begin")
     eve.page.wait_for_selector(".ratings")
     for done in range(2):

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
+from egorecovery.errors import StudioError
+
 if TYPE_CHECKING:
     from egorecovery.evaluation import RolloutRecord
     from egorecovery.studio.scoring import Session, Unblinded
@@ -97,10 +99,13 @@ class Score:
 
     def _serve(self, session: "Session") -> int:
         from egorecovery.cli.console import console
-        from egorecovery.studio.scoring.ratings import Ratings
-        from egorecovery.studio.scoring.routes import score_app
-        from egorecovery.studio.server import Serving, serve
+        from egorecovery.studio.scoring import Ratings
 
+        try:
+            from egorecovery.studio.scoring.routes import score_app
+            from egorecovery.studio.server import Serving, serve
+        except ImportError as error:
+            raise StudioError(f"the studio needs {error.name}: pip install 'egorecovery[studio]'") from None
         serving = Serving(host=self.host, port=self.port, token_file=self.token_file, browser=not self.no_browser)
 
         def announce(address: str) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
+from egorecovery.errors import StudioError
+
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
@@ -25,11 +27,13 @@ class Watch:
 
     def run(self) -> int:
         from egorecovery.cli.console import console
-        from egorecovery.errors import StudioError
         from egorecovery.evaluation.filmed import filmed_rollouts
-        from egorecovery.studio.server import Serving, serve
-        from egorecovery.studio.watching import watch_app
 
+        try:
+            from egorecovery.studio.server import Serving, serve
+            from egorecovery.studio.watching import watch_app
+        except ImportError as error:
+            raise StudioError(f"the studio needs {error.name}: pip install 'egorecovery[studio]'") from None
         rollouts = []
         for run in self.runs:
             if not run.exists():

@@ -11,6 +11,8 @@ from egorecovery.studio.scoring.simulated import simulated_clips
 
 def clips_of(paths: Sequence[Path]) -> tuple[list[Clip], list[str]]:
     """All clips of runs, tables and folders of videos; and sentences on what was left out."""
+    if not paths:
+        raise ScoringError("name what to score: a run with films, a CSV table of videos, or a folder of videos")
     clips: list[Clip] = []
     notes: list[str] = []
     for path in paths:

@@ -10,6 +10,7 @@ import { Queue } from "/static/score/queue.js";
 import { showRules } from "/static/score/rules.js";
 
 const TOAST_MS = 4000;
+const UNBLIND = "All is decided. Unblind with: egorecovery score SESSION --export FOLDER";
 const RATER = "egorecovery rater";
 const INTRO = [
   "Watch the video, judge by the rules beside it, press 1 or 0: the next video begins. Nothing tells you whose rollout it is.",
@@ -23,19 +24,20 @@ let shown; // id of the video on the screen
 let busy = false;
 
 let toastEnd;
-function toast(text, kind = "note") {
+function toast(text, kind = "note", stay = false) {
   const line = byId("toast");
   line.textContent = text;
   line.dataset.kind = kind;
   line.hidden = false;
   clearTimeout(toastEnd);
-  toastEnd = setTimeout(() => (line.hidden = true), TOAST_MS);
+  if (!stay) toastEnd = setTimeout(() => (line.hidden = true), TOAST_MS);
 }
 
 // One request at a time; a key that is pressed meanwhile is not meant for the video that comes next.
 async function once(what) {
   if (busy) return;
   busy = true;
+  byId("toast").hidden = true;
   try {
     await what();
   } catch (error) {
@@ -54,6 +56,7 @@ function render({ play = false } = {}) {
   byId("to-adjudicate").setAttribute("aria-pressed", adjudicating);
   byId("to-adjudicate").hidden = session.raters_wanted < 2;
   byId("rater").textContent = queue.by || "Who?";
+  document.querySelector(".progress").hidden = !queue.videos.length;
   byId("progress-bar").max = Math.max(queue.videos.length, 1);
   byId("progress-bar").value = queue.rated;
   byId("progress-text").textContent = `${queue.rated} of ${queue.videos.length} ${adjudicating ? "adjudicated" : "scored"}`;
@@ -105,7 +108,7 @@ function stateMessage() {
   const say = (...lines) => lines.map((line) => (typeof line === "string" ? element("p", {}, line) : line));
   const agreed = session.agreement;
   const agreement = agreed
-    ? [`You agree on ${agreed.agreed} of ${agreed.rollouts} videos${agreed.kappa === null ? "" : ` (Cohen's kappa ${agreed.kappa.toFixed(2)})`}.`]
+    ? [`The raters agree on ${agreed.agreed} of ${agreed.rollouts} videos${agreed.kappa === null ? "" : ` (Cohen's kappa ${agreed.kappa.toFixed(2)})`}.`]
     : [];
   const ready = session.complete && !session.undecided;
   const command = element("p", {}, "Unblind from the terminal: ", element("code", {}, "egorecovery score SESSION --export FOLDER"));
@@ -119,6 +122,10 @@ function stateMessage() {
     }
     if (!videos.length) return say("There is nothing to adjudicate.", ...agreement, command);
     return undefined;
+  }
+  const names = session.raters.map(({ name }) => name);
+  if (!names.includes(by) && names.length >= session.raters_wanted) {
+    return say(`This session has its raters: ${names.join(" and ")}.`, session.raters_wanted > 1 ? "Somebody else can adjudicate." : "");
   }
   if (session.adjudicating) return say("Adjudication has begun: ratings are closed.", ...agreement, ...(ready ? [command] : []));
   return undefined;
@@ -143,15 +150,15 @@ function rate(verdict) {
     await queue.rate(video, verdict, byId("note").value);
     if (queue.following >= 0) show(queue.following, { play: true });
     else if (queue.role === "rater") finished();
-    else if (!queue.session.undecided) toast("All disagreements are decided. Unblind with: egorecovery score SESSION --export FOLDER");
+    else if (!queue.session.undecided) toast(UNBLIND, "note", true);
   });
 }
 
 function finished() {
   const { complete, raters_wanted: wanted, disagreements } = queue.session;
-  if (!complete) toast(`You have scored all videos. ${wanted > 1 ? "The other rater's turn." : ""}`);
-  else if (disagreements) toast(`All videos are scored; ${disagreements} to adjudicate.`);
-  else toast("All videos are scored. Unblind with: egorecovery score SESSION --export FOLDER");
+  if (!complete) toast(`You have scored all videos. ${wanted > 1 ? "The other rater's turn." : ""}`, "note", true);
+  else if (disagreements) toast(`All videos are scored; ${disagreements} to adjudicate.`, "note", true);
+  else toast(UNBLIND, "note", true);
 }
 
 function undo() {
