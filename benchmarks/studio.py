@@ -44,7 +44,8 @@ CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 # Resolves, in milliseconds since the key press, once all canvases show what is wanted.
-MEASURE = """([wanted]) => new Promise(done => {
+MEASURE = """([wanted]) => new Promise((done, failed) => {
+  setTimeout(() => failed(new Error(`nothing was shown for a minute, wanted ${wanted}`)), 60000);
   const canvases = () => [...document.querySelectorAll("#cameras canvas")];
   const pressed = new Promise(begin =>
     document.addEventListener("keydown", () => begin(performance.now()), {capture: true, once: true}));
@@ -100,11 +101,13 @@ def film(rng: np.random.Generator, frames: int) -> JpegFrames:
 
 def build(root: Path, options: Options) -> EpisodeStore:
     """Recovery clips with the same three films and motion of their own."""
+    store = EpisodeStore.create(root)
+    if len(store) >= options.clips:
+        return store
     rng = np.random.default_rng(0)
     films = [film(rng, options.frames) for _ in Camera]
     times = np.arange(options.frames) / RATE_HZ
     intrinsics = Intrinsics(width=WIDTH, height=HEIGHT, fx=500.0, fy=500.0, cx=WIDTH / 2, cy=HEIGHT / 2)
-    store = EpisodeStore.create(root)
     with store.writing() as writer:
         for number in range(len(store), options.clips):
             state = np.cumsum(rng.normal(0, 0.01, (options.frames, 14)), axis=0).astype(np.float32)
@@ -160,16 +163,17 @@ def shown_frame(page: Page) -> int:
     return int(frame)
 
 
-def watched(page: Page, clips: int) -> dict[str, list[float]]:
+def watched(page: Page, clips: int, frames: int) -> dict[str, list[float]]:
     """Each clip is opened when it has been fetched ahead, then scrubbed."""
     times: dict[str, list[float]] = {"next clip": [], "one frame on": [], "ten frames on": []}
     for _ in range(clips):
         current = page.locator("#clip-name").text_content()
         page.wait_for_selector(f'body[data-fetched-ahead="{current}"]')
         times["next clip"].append(timed_press(page, "Enter", None))
-        frame = shown_frame(page)
-        times["ten frames on"].append(timed_press(page, "Shift+ArrowRight", str(frame + 10)))
-        times["one frame on"].append(timed_press(page, "ArrowRight", str(frame + 11)))
+        frame, middle = shown_frame(page), frames // 2
+        step, arrow = (1, "ArrowRight") if frame < middle else (-1, "ArrowLeft")
+        times["ten frames on"].append(timed_press(page, f"Shift+{arrow}", str(frame + 10 * step)))
+        times["one frame on"].append(timed_press(page, arrow, str(frame + 11 * step)))
     return times
 
 
@@ -208,7 +212,7 @@ def measure(store: EpisodeStore, options: Options) -> dict[str, Any]:
         page.fill("#filter-text", "")
         page.keyboard.press("Enter")
         open_first(page)
-        times = watched(page, options.looked_at)
+        times = watched(page, options.looked_at, options.frames)
         total_s, in_a_hurry = hurried(page, options.confirmed)
         browser.close()
     saved = len(store.annotations_path.read_bytes().splitlines())
