@@ -175,6 +175,9 @@ def test_playing_runs_to_the_end_and_the_loop_stays_around_the_boundary(visit):
     )
     assert max(frames) <= min(CANDIDATE + 25, FRAMES - 1)
     assert min(frames) >= max(CANDIDATE - 25, 0)
+    press(page, "Enter")  # the next clip opens looping as well
+    shown(page, "clip-1")
+    expect(page.locator("#play")).to_contain_text("Pause")
 
 
 def test_by_keyboard_alone_the_boundary_is_moved_confirmed_and_the_next_clip_comes(visit, store):

@@ -119,7 +119,10 @@ class Annotate:
             console.print(f"{len(confirmed)} candidates confirmed by {self.annotator}: {store.annotations_path}")
         else:
             saved = self._save(store, self.episode, self.annotator, now)
-            console.print(f"{saved.episode}: revision {saved.revision}, boundary {saved.boundary}")
+            said = "discarded" if saved.discard else f"boundary {saved.boundary}"
+            console.print(
+                f"{saved.episode}: revision {saved.revision}, {said}: {store.annotations_path}", soft_wrap=True
+            )
         console.print(f"next: egorecovery label {self.store}", soft_wrap=True)
         return 0
 
