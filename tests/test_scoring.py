@@ -172,6 +172,15 @@ def test_adjudicators_speak_as_one():
     assert table.now.decision("aa").by == "ada"
 
 
+def test_ratings_of_two_copies_of_a_session_are_joined_by_appending_one_to_the_other():
+    first, second = Table(), Table()
+    first.rate_all("ada", [1, 1, 0, 0])
+    second.rate_all("bob", [1, 0, 0, 0])
+    first.lines += second.lines
+    assert first.now.is_complete
+    assert first.now.disagreements == ["bb"]
+
+
 @pytest.mark.parametrize("name", ["", " ", " ada", "a\nb", "x" * 81, "\x00"])
 def test_a_name_that_cannot_be_shown_is_refused(name):
     with pytest.raises(ScoringError, match="visible characters"):
