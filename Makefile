@@ -5,6 +5,7 @@ BIN := .venv/bin
 
 setup: .venv/.installed
 	@$(BIN)/python tools/headless_gl.py
+	@$(BIN)/python tools/browser.py
 
 .venv/.installed: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -161,9 +161,20 @@ def test_a_boundary_for_a_success_episode_is_refused(recordings, tmp_path, capsy
     assert "has no recovery" in capsys.readouterr().err
 
 
-def test_annotate_wants_one_episode_or_all_candidates(tmp_path, capsys):
-    assert main(["annotate", str(tmp_path), "--annotator", "a"]) == 2
-    assert "--confirm-candidates" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["--confirm-candidates", "--episode", "e"], "choose one of"),
+        (["--confirm-candidates", "--discard"], "name it with --episode"),
+        (["--boundary", "3"], "name it with --episode"),
+        (["--confirm-candidates"], "give --annotator"),
+        ([], "not an episode store"),
+        (["--host", "192.168.1.5"], "not an episode store"),
+    ],
+)
+def test_annotate_refuses_modes_that_do_not_go_together(arguments, wanted, tmp_path, capsys):
+    assert main(["annotate", str(tmp_path), *arguments]) == 2
+    assert wanted in capsys.readouterr().err
 
 
 def test_the_demo_refuses_to_work_in_a_folder_of_something_else(tmp_path, capsys):

@@ -291,7 +291,7 @@ def test_pictures_are_made_only_when_the_policy_is_asked_and_only_of_its_cameras
     monkeypatch.setattr(Cameras, "render", lambda *a: rendered.append(a[2]) or render(*a))
     source = Swayer(cameras=(Camera.LEFT_WRIST,))
     [record] = evaluate(plan(source, replace(SHORT, rollouts=1), regimes=("initial",)), source)
-    assert record.decisions == len(record.gate_trace) == 4
+    assert record.decisions == len(record.gate_trace) == len(record.intent_trace) == 4
     assert rendered == [Camera.LEFT_WRIST] * 4
 
 

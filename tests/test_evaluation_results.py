@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from egorecovery.errors import StoreDamaged
-from egorecovery.evaluation.results import ResultFile, ResultsError, load, merge
+from egorecovery.evaluation.results import ResultFile, ResultsError, RolloutRecord, load, merge
 from test_evaluation_statistics import record
 
 
@@ -16,6 +16,24 @@ def test_what_is_appended_is_read_back_equal(tmp_path):
         results.append(one)
     assert ResultFile(results.path).records() == written
     assert '"schema":1' in results.path.read_text()
+
+
+def test_an_intent_trace_is_kept_and_a_line_without_one_is_what_it_was_before_there_were_any(tmp_path):
+    without = record(0, True)
+    with_intent = replace(without, intent_trace=((0.5, 0.125), (0.25, 1.0)))
+    results = ResultFile(tmp_path / "results.jsonl")
+    results.append(with_intent)
+    assert results.records()[0].intent_trace == with_intent.intent_trace
+    assert "intent_trace" not in without.record()
+    assert RolloutRecord.of(without.record()).intent_trace == ()
+
+
+def test_an_old_line_and_a_new_one_of_the_same_rollout_agree_though_only_one_has_the_intent(tmp_path):
+    old, new = record(0, True), replace(record(0, True), intent_trace=((0.5,),))
+    ResultFile(tmp_path / "old").append(old)
+    ResultFile(tmp_path / "new").append(new)
+    assert len(load([tmp_path / "old", tmp_path / "new"])) == 1
+    assert merge([tmp_path / "new"], tmp_path / "old") == 0
 
 
 def test_a_rollout_is_the_same_whatever_came_of_it_and_another_by_anything_else():

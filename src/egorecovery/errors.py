@@ -59,3 +59,7 @@ class CheckpointError(EgoRecoveryError):
 
 class TrainingStopped(EgoRecoveryError):
     """A run that cannot go on: a loss or a gradient is not finite."""
+
+
+class StudioError(EgoRecoveryError):
+    """A local app that cannot start as asked, or a request for what is not there."""

@@ -18,9 +18,11 @@ from egorecovery.cli.experiment import Experiment
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
+from egorecovery.cli.score import Score
 from egorecovery.cli.simulate import Simulate
 from egorecovery.cli.train import Train
 from egorecovery.cli.verify import Verify
+from egorecovery.cli.watch import Watch
 from egorecovery.errors import EgoRecoveryError
 
 VERBS = {
@@ -32,6 +34,8 @@ VERBS = {
     "evaluate": Evaluate,
     "train": Train,
     "experiment": Experiment,
+    "score": Score,
+    "watch": Watch,
     "diagnose": Diagnose,
     "inspect": Inspect,
     "verify": Verify,

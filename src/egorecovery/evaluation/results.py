@@ -17,7 +17,7 @@ from egorecovery.storage.journal import Journal
 from egorecovery.workcell.starts import Start
 
 SCHEMA = 1
-GATE_DECIMALS = 3
+GATE_DECIMALS = INTENT_DECIMALS = 3
 
 
 class ResultsError(EgoRecoveryError):
@@ -53,6 +53,9 @@ class RolloutRecord:
     gate_trace: tuple[float, ...] = ()  # one per decision; empty for policies without a gate
     batch_rows: int = 1  # of every inference
     unreachable_targets: int = 0  # effector targets out of the arms' reach, replaced by the nearest pose
+    # One per decision, a number per coefficient. Younger than published results: left out of a line where empty, and
+    # no part of what two lines of one rollout must agree on.
+    intent_trace: tuple[tuple[float, ...], ...] = field(default=(), compare=False)
 
     @classmethod
     def of_ending(
@@ -82,6 +85,11 @@ class RolloutRecord:
             gate_trace=tuple(round(gate, GATE_DECIMALS) for gate in ending.gates if gate is not None),
             batch_rows=batch_rows,
             unreachable_targets=ending.unreachable,
+            intent_trace=tuple(
+                tuple(round(value, INTENT_DECIMALS) for value in intent)
+                for intent in ending.intents
+                if intent is not None
+            ),
         )
 
     @property
@@ -103,7 +111,9 @@ class RolloutRecord:
         return (str(self.protocol["starts_seed"]), self.task, self.regime, self.index)
 
     def record(self) -> dict[str, Any]:
-        return {**asdict(self), "schema": SCHEMA, "mode": self.mode, "gate_trace": list(self.gate_trace)}
+        fields = {**asdict(self), "schema": SCHEMA, "mode": self.mode, "gate_trace": list(self.gate_trace)}
+        intents = [list(intent) for intent in fields.pop("intent_trace")]
+        return {**fields, "intent_trace": intents} if intents else fields
 
     @classmethod
     def of(cls, record: Mapping[str, Any], where: str = "a result") -> "RolloutRecord":
@@ -114,7 +124,9 @@ class RolloutRecord:
         fields.pop("mode")
         try:
             subject = Subject(**fields.pop("subject"))
-            return cls(**{**fields, "subject": subject, "gate_trace": tuple(fields["gate_trace"])})
+            intents = tuple(map(tuple, fields.pop("intent_trace", ())))
+            gates = tuple(fields.pop("gate_trace"))
+            return cls(**fields, subject=subject, gate_trace=gates, intent_trace=intents)
         except (TypeError, KeyError) as error:
             raise ResultsError(f"{where} is not a rollout: {error}") from error
 

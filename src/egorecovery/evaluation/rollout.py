@@ -54,6 +54,7 @@ class Ending:
     steps: int = 0
     retries: int = 0
     gates: tuple[float | None, ...] = ()  # one per decision; None for policies without a gate
+    intents: tuple[tuple[float, ...] | None, ...] = ()  # likewise
     decisions: int = 0
     unreachable: int = 0  # effector targets out of the arms' reach, replaced by the nearest pose
 
@@ -90,6 +91,7 @@ def roll(job: RolloutJob, cell: Workcell, on_frame: OnFrame | None = None) -> Ge
     start = stage(job, cell)
     execution, hands = ChunkExecution(job.protocol), Attempts(cell)
     gates: list[float | None] = []
+    intents: list[tuple[float, ...] | None] = []
     unreachable = 0
     answer: Answer | None = None
     while True:
@@ -104,11 +106,13 @@ def roll(job: RolloutJob, cell: Workcell, on_frame: OnFrame | None = None) -> Ge
                     steps=execution.step,
                     retries=hands.retries,
                     gates=tuple(gates),
+                    intents=tuple(intents),
                     decisions=len(gates) + 1,
                     unreachable=unreachable,
                 )
             answer = reply
             gates.append(answer.gate)
+            intents.append(answer.intent)
             chunk, missed = joint_targets(job, cell, answer.actions)
             unreachable += missed
             execution.add(chunk)
@@ -125,6 +129,7 @@ def roll(job: RolloutJob, cell: Workcell, on_frame: OnFrame | None = None) -> Ge
                 steps=outcome.frame,
                 retries=hands.retries,
                 gates=tuple(gates),
+                intents=tuple(intents),
                 decisions=len(gates),
                 unreachable=unreachable,
             )

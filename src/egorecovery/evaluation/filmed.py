@@ -1,0 +1,98 @@
+"""Films of rollouts on disk, each with the record of the rollout that it shows."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from egorecovery.evaluation.results import ResultFile, ResultsError, RolloutRecord
+
+# `evaluate` writes STEM-TASK-REGIME-INDEX.mp4 beside STEM.jsonl; an experiment writes films/REGIME_INDEX[_MODE]_OUTCOME
+# beside a cell's rollouts.jsonl. Anything else says in a films.json beside the results where each rollout's film is.
+_BESIDE = re.compile(r"(?P<task>[a-z0-9_]+)-(?P<regime>initial|recovery)-(?P<index>\d+)")
+_IN_CELL = re.compile(r"(?P<regime>initial|recovery)_(?P<index>\d+)_(?:\w+_)?(?P<outcome>success|failure|error)")
+FILMS = "films"
+FILM_LIST = "films.json"  # {key of the rollout: path of its film}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilmedRollout:
+    """A rollout that can be watched."""
+
+    record: RolloutRecord
+    film: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilmedRollouts:
+    """What was found below a folder."""
+
+    rollouts: tuple[FilmedRollout, ...]
+    left_out: tuple[str, ...] = ()  # sentences on films that show no rollout on record
+
+
+def filmed_rollouts(root: Path) -> FilmedRollouts:
+    """All films of the results at `root`: a result file, or a folder with result files anywhere below it."""
+    results = [root] if root.is_file() else sorted(path for path in root.rglob("*.jsonl") if _is_visible(path, root))
+    found: list[FilmedRollout] = []
+    left_out: list[str] = []
+    for path in results:
+        films, listed = list(_films_of(path)), _listed(path)
+        records = ResultFile(path).records() if films or listed else []
+        found += [FilmedRollout(record=one, film=listed[one.key]) for one in records if one.key in listed]
+        for film, named in films:
+            try:
+                found.append(FilmedRollout(record=_shown(records, named, path), film=film))
+            except ResultsError as error:
+                left_out.append(f"{film}: {error}")
+    return FilmedRollouts(rollouts=tuple(found), left_out=tuple(left_out))
+
+
+def _is_visible(path: Path, root: Path) -> bool:
+    return not any(part.startswith(".") for part in path.relative_to(root).parts)
+
+
+def _films_of(results: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Films that belong to a result file, with what their names say."""
+    for film in sorted(results.parent.glob("*.mp4")):
+        beside = _BESIDE.fullmatch(film.stem.removeprefix(f"{results.stem}-"))
+        if beside and film.stem.startswith(f"{results.stem}-"):
+            yield film, beside.groupdict()
+    if results.name == "rollouts.jsonl":
+        for film in sorted((results.parent / FILMS).glob("*.mp4")):
+            if in_cell := _IN_CELL.fullmatch(film.stem):
+                yield film, in_cell.groupdict()
+
+
+def _listed(results: Path) -> dict[str, Path]:
+    """What a film list beside a result file says; films that are no longer there are left out."""
+    path = results.with_name(FILM_LIST)
+    if not path.is_file():
+        return {}
+    try:
+        films = {str(key): results.parent / str(film) for key, film in json.loads(path.read_text()).items()}
+    except (ValueError, AttributeError) as error:
+        raise ResultsError(f"{path} is not a list of films ({error}); export the session again") from None
+    return {key: film for key, film in films.items() if film.is_file()}
+
+
+def _shown(records: Sequence[RolloutRecord], named: dict[str, str], results: Path) -> RolloutRecord:
+    fitting = [
+        record
+        for record in records
+        if (record.regime, record.index) == (named["regime"], int(named["index"]))
+        and named.get("task", record.task) == record.task
+    ]
+    if not fitting:
+        raise ResultsError(f"its rollout is not in {results}")
+    if len(fitting) > 1:
+        policies = ", ".join(sorted({record.subject.policy for record in fitting}))
+        raise ResultsError(
+            f"{results} has {len(fitting)} rollouts of that start ({policies}) and the film's name does not say which "
+            "one it shows; evaluate each policy with an --out of its own"
+        )
+    [record] = fitting
+    if named.get("outcome", record.outcome) != record.outcome:
+        raise ResultsError(f"it ends in {named['outcome']}, on record is {record.outcome}")
+    return record

@@ -1,0 +1,110 @@
+"""How far apart annotators place the same boundary, and that noise as a table for robustness experiments."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from egorecovery.recovery import Annotation
+
+CLOSE = (1, 3, 6, 12)  # frames: 0.04 to 0.5 s at 25 Hz
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One clip that two people annotated. Frames; `second - first`."""
+
+    clip: str
+    first_boundary: int
+    second_boundary: int
+    independent: bool  # neither had seen the candidate
+
+    @property
+    def frames(self) -> int:
+        return self.second_boundary - self.first_boundary
+
+    def record(self) -> dict[str, Any]:
+        return {**asdict(self), "frames": self.frames}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """Two annotators, in name order."""
+
+    first: str
+    second: str
+    differences: tuple[Difference, ...]
+
+    def summary(self) -> dict[str, Any]:
+        frames = np.array([difference.frames for difference in self.differences])
+        return {
+            "clips": len(frames),
+            "independent": sum(difference.independent for difference in self.differences),
+            "median_abs_frames": float(np.median(np.abs(frames))),
+            "mean_frames": float(frames.mean()),
+            "std_frames": float(frames.std(ddof=1)) if len(frames) > 1 else None,
+            "within": {str(close): float(np.mean(np.abs(frames) <= close)) for close in CLOSE},
+        }
+
+
+def last_words(history: Iterable[Annotation]) -> dict[str, dict[str, Annotation]]:
+    """By annotator and clip: the last thing each person said; what they discarded or took back is none."""
+    words: defaultdict[str, dict[str, Annotation]] = defaultdict(dict)
+    for annotation in history:
+        if annotation.discard or annotation.boundary is None:
+            words[annotation.annotator].pop(annotation.episode, None)
+        else:
+            words[annotation.annotator][annotation.episode] = annotation
+    return {name: clips for name, clips in sorted(words.items()) if clips}
+
+
+def agreements(history: Iterable[Annotation]) -> list[Agreement]:
+    """Every pair of annotators with clips in common."""
+    words = last_words(history)
+    found = []
+    for first, second in combinations(words, 2):
+        differences = _differences(words[first], words[second])
+        if differences:
+            found.append(Agreement(first=first, second=second, differences=differences))
+    return found
+
+
+def _differences(first: Mapping[str, Annotation], second: Mapping[str, Annotation]) -> tuple[Difference, ...]:
+    """In order of the clips' names."""
+    found = []
+    for clip in sorted(first.keys() & second.keys()):
+        one, other = first[clip], second[clip]
+        assert one.boundary is not None
+        assert other.boundary is not None
+        found.append(
+            Difference(
+                clip=clip,
+                first_boundary=one.boundary,
+                second_boundary=other.boundary,
+                independent=one.candidate is None and other.candidate is None,
+            )
+        )
+    return tuple(found)
+
+
+def boundary_noise(history: Iterable[Annotation]) -> dict[str, Any]:
+    """Plain JSON: every difference in frames, to draw boundary shifts from.
+
+    Of two people with independent errors of the same size, the difference has sqrt(2) times one person's spread.
+    """
+    pairs = agreements(history)
+    frames = np.array([difference.frames for pair in pairs for difference in pair.differences])
+    return {
+        "format": "egorecovery-boundary-noise",
+        "schema": 1,
+        "unit": "frames at 25 Hz",
+        "one_annotator_std_frames": float(np.sqrt(np.mean(frames**2.0) / 2)) if len(frames) else None,
+        "differences": [
+            {"first": pair.first, "second": pair.second, **difference.record()}
+            for pair in pairs
+            for difference in pair.differences
+        ],
+    }

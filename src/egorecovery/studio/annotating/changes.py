@@ -1,0 +1,52 @@
+"""Tells open pages that a clip was annotated, in another tab, by another annotator or by another process."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from fastapi import WebSocket, WebSocketDisconnect
+
+LOOK_EVERY_S = 0.5  # for saves of other processes, such as a second app on the same store
+
+
+class Changes:
+    """Who is connected, and what has been announced."""
+
+    def __init__(self, path: Path, revisions: Callable[[], dict[str, int]]) -> None:
+        self._path, self._revisions = path, revisions
+        self._announced: dict[str, int] | None = None
+        self._size = -1
+        self._pages: set[WebSocket] = set()
+        self._watching: asyncio.Task[None] | None = None
+
+    async def attend(self, page: WebSocket) -> None:
+        """Until the page closes."""
+        await page.accept()
+        self._pages.add(page)
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._watch())
+        try:
+            with suppress(WebSocketDisconnect):
+                while True:
+                    await page.receive_text()  # pages only listen; whatever they say is dropped
+        finally:
+            self._pages.discard(page)
+
+    async def _watch(self) -> None:
+        """While anybody listens: a journal only grows, so its size tells of every save."""
+        while self._pages:
+            size = self._path.stat().st_size if self._path.exists() else 0
+            if size != self._size:
+                self._size = size
+                await self._announce(await asyncio.to_thread(self._revisions))
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _announce(self, revisions: dict[str, int]) -> None:
+        before, self._announced = self._announced, revisions
+        if before is None:
+            return
+        news = {clip: revision for clip, revision in revisions.items() if before.get(clip) != revision}
+        for page in list(self._pages):
+            with suppress(WebSocketDisconnect, RuntimeError):  # it has gone meanwhile
+                await page.send_json({"revisions": news})

@@ -1,0 +1,69 @@
+"""The episodes a studio shows: looked up by id in an index, drawn from the store's own JPEG bytes."""
+
+import struct
+import threading
+from collections.abc import Mapping
+
+import simplejpeg
+
+from egorecovery.episodes import Camera, EpisodeCard, EpisodeStore
+from egorecovery.errors import StudioError
+
+MAX_FRAMES = 64  # in one answer: about 10 MB of three 640x480 cameras
+THUMBNAIL_PX = 160  # of the longer side, at least
+
+
+class ClipIndex:
+    """Cards of a store by id. A name that is not in it leads to no file."""
+
+    def __init__(self, store: EpisodeStore) -> None:
+        self.store = store
+        self._lock = threading.Lock()
+        self._changed_ns = -1
+        self._cards: dict[str, EpisodeCard] = {}
+
+    def cards(self) -> Mapping[str, EpisodeCard]:
+        """All episodes in name order, those that were added meanwhile included."""
+        changed_ns = (self.store.root / "episodes").stat().st_mtime_ns
+        with self._lock:
+            if changed_ns != self._changed_ns:
+                known = self._cards
+                self._cards = {name: known.get(name) or self.store.card(name) for name in self.store.ids()}
+                self._changed_ns = changed_ns
+            return self._cards
+
+    def card(self, clip: str) -> EpisodeCard:
+        card = self._cards.get(clip) or self.cards().get(clip)
+        if card is None:
+            raise StudioError("there is no such clip in this store")
+        return card
+
+    def frame_batch(self, clip: str, first: int, count: int) -> bytes:
+        """Frames `first ..` of all cameras, each JPEG byte for byte as stored.
+
+        Little-endian uint32: cameras C, frames N, then N + 1 offsets into the bytes of each camera; then the bytes
+        of one camera after the other.
+        """
+        card = self.card(clip)
+        if not (0 <= first < card.frames and 1 <= count <= MAX_FRAMES):
+            raise StudioError(
+                f"frames {first} and {count} on: the clip has {card.frames}, a batch at most {MAX_FRAMES}"
+            )
+        last = min(first + count, card.frames)
+        head = [len(card.cameras), last - first]
+        pictures: list[bytes] = []
+        for camera in card.cameras:
+            frames = self.store.frames(clip, Camera(camera))
+            offsets = frames.offsets[first : last + 1]
+            head += (offsets - offsets[0]).tolist()
+            pictures.append(frames.packed[offsets[0] : offsets[-1]].tobytes())
+        return b"".join([struct.pack(f"<{len(head)}I", *head), *pictures])
+
+    def thumbnail(self, clip: str) -> bytes:
+        """A small JPEG of the first camera, from the middle of the clip, where something happens."""
+        card = self.card(clip)
+        frames = self.store.frames(clip, Camera(card.cameras[0]))
+        image = simplejpeg.decode_jpeg(
+            frames.encoded(card.frames // 2), min_width=THUMBNAIL_PX, min_height=1, min_factor=1, fastdct=True
+        )
+        return simplejpeg.encode_jpeg(image, quality=80)

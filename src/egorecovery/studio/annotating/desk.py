@@ -1,0 +1,190 @@
+"""The annotation desk: what each annotator may see of a store's annotations, and saving what they say."""
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from egorecovery.episodes import EpisodeCard
+from egorecovery.errors import AnnotationError, StaleRevision
+from egorecovery.recovery import Annotation, AnnotationJournal, Quality
+from egorecovery.studio.annotating.clips import ClipIndex
+from egorecovery.studio.annotating.pace import clips_per_hour
+
+# The journal has no word for "nobody has said anything yet" once somebody has. Discarding keeps the clip out of
+# training, as an unannotated one is; the note tells it from a clip that somebody really discarded.
+WITHDRAWN = "(withdrawn: the annotator undid their first word on this clip)"
+MAX_RETRIES = 10  # of an independent save, while others save the same clip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Viewer:
+    """Who looks, and whether they must not be influenced by the candidate and by others' boundaries."""
+
+    annotator: str
+    independent: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word:
+    """What an annotator says of one clip; `withdraw` takes everything back."""
+
+    boundary: int | None
+    quality: Quality = Quality.GOOD
+    discard: bool = False
+    note: str = ""
+    withdraw: bool = False
+
+
+class Conflict(StaleRevision):
+    """Somebody saved this clip meanwhile; nothing was written."""
+
+    def __init__(self, clip: str, theirs: Annotation | None) -> None:
+        super().__init__(f"{clip}: somebody saved this clip since you opened it")
+        self.theirs = theirs
+
+
+class Desk:
+    """One store's annotations. Everything is in the journal; nothing is kept here that a kill could lose."""
+
+    def __init__(self, clips: ClipIndex, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.clips = clips
+        self.journal = AnnotationJournal(clips.store.annotations_path)
+        self._now = now
+        self._lock = threading.Lock()  # the journal keeps what it has read, and is asked by several threads
+
+    def history(self) -> list[Annotation]:
+        with self._lock:
+            return self.journal.history()
+
+    def rows(self, viewer: Viewer) -> list[dict[str, Any]]:
+        """The list of clips, as this viewer may see it."""
+        latest, seen = _views(self.history(), viewer)
+        return [_row(card, latest.get(card.id), seen.get(card.id)) for card in self.clips.cards().values()]
+
+    def row(self, clip: str, viewer: Viewer) -> dict[str, Any]:
+        card = self.clips.card(clip)
+        latest, seen = _views((word for word in self.history() if word.episode == clip), viewer)
+        return _row(card, latest.get(clip), seen.get(clip))
+
+    def progress(self, viewer: Viewer) -> dict[str, Any]:
+        mine = [word.saved_at for word in self.history() if word.annotator == viewer.annotator]
+        return {"clips_per_hour": clips_per_hour(mine), "annotators": self.annotators()}
+
+    def annotators(self) -> list[str]:
+        return sorted({word.annotator for word in self.history()})
+
+    def save(
+        self, clip: str, word: Word, viewer: Viewer, *, candidate: int | None, seen_revision: int
+    ) -> dict[str, Any]:
+        """On disk when this returns. A clip that somebody else saved meanwhile is a `Conflict` with their value."""
+        card = self.clips.card(clip)
+        annotation = self._annotation(card, word, viewer, None if viewer.independent else candidate)
+        for _ in range(MAX_RETRIES):
+            try:
+                saved = self._append(annotation, card, seen_revision)
+            except Conflict as conflict:
+                # An independent annotator must not see another's boundary: both stay in the journal.
+                theirs = conflict.theirs
+                if not viewer.independent or theirs is None or theirs.annotator == viewer.annotator:
+                    raise
+                seen_revision = theirs.revision
+                continue
+            return _row(card, saved, saved)
+        raise AnnotationError(f"{clip}: others keep saving this clip; try again")
+
+    def undo(self, clip: str, viewer: Viewer, *, to_revision: int, seen_revision: int) -> dict[str, Any]:
+        """Says again what revision `to_revision` said (0: nothing), as long as nobody has saved since."""
+        card = self.clips.card(clip)
+        history = [word for word in self.history() if word.episode == clip]
+        if (history[-1].revision if history else 0) != seen_revision or not 0 <= to_revision < seen_revision:
+            raise Conflict(clip, history[-1] if history else None)
+        earlier = history[:to_revision]
+        mine = next((word for word in reversed(earlier) if word.annotator == viewer.annotator), None)
+        if mine is None:
+            words = [self._annotation(card, Word(boundary=None, withdraw=True), viewer, None)]
+        else:
+            words = [replace(mine, saved_at=self._timestamp())]
+        if earlier and earlier[-1].annotator != viewer.annotator:
+            words.append(earlier[-1])  # under its own author's name: agreement compares people
+        for word in words:
+            seen_revision = self._append(word, card, seen_revision).revision
+        return self.row(clip, viewer)
+
+    def _append(self, annotation: Annotation, card: EpisodeCard, seen_revision: int) -> Annotation:
+        try:
+            with self._lock:
+                return self.journal.save(annotation, n_frames=card.frames, seen_revision=seen_revision)
+        except StaleRevision:
+            raise Conflict(card.id, self._latest(card.id)) from None
+
+    def _timestamp(self) -> str:
+        return self._now().isoformat(timespec="milliseconds")
+
+    def _latest(self, clip: str) -> Annotation | None:
+        return next((word for word in reversed(self.history()) if word.episode == clip), None)
+
+    def _annotation(self, card: EpisodeCard, word: Word, viewer: Viewer, candidate: int | None) -> Annotation:
+        said = Annotation(
+            episode=card.id,
+            boundary=word.boundary,
+            annotator=viewer.annotator,
+            quality=word.quality,
+            discard=word.discard or word.withdraw,
+            candidate=candidate,
+            note=word.note,
+            saved_at=self._timestamp(),
+        )
+        if card.source.is_recovery:
+            return replace(said, boundary=None, note=WITHDRAWN) if word.withdraw else said
+        if said.discard and not word.withdraw:
+            return replace(said, boundary=None)
+        # A success episode has no recovery. Taken back into training, it is written with its last frame, which
+        # the labels of a success episode ignore.
+        return replace(said, boundary=card.frames - 1, discard=False)
+
+
+def is_withdrawn(annotation: Annotation) -> bool:
+    return annotation.discard and annotation.note == WITHDRAWN
+
+
+def _views(history: Iterable[Annotation], viewer: Viewer) -> tuple[dict[str, Annotation], dict[str, Annotation]]:
+    """The last word on each clip, and the last one the viewer may see."""
+    latest: dict[str, Annotation] = {}
+    seen: dict[str, Annotation] = {}
+    for word in history:
+        latest[word.episode] = word
+        if not viewer.independent or word.annotator == viewer.annotator:
+            seen[word.episode] = word
+    return latest, seen
+
+
+def _row(card: EpisodeCard, latest: Annotation | None, seen: Annotation | None) -> dict[str, Any]:
+    """One clip in the list: what it is, and its annotation as far as it may be seen."""
+    said = None if seen is None or is_withdrawn(seen) else seen
+    return {
+        "id": card.id,
+        "task": card.task.name,
+        "active": [str(side) for side in card.task.active],
+        "source": str(card.source),
+        "frames": card.frames,
+        "cameras": list(card.cameras),
+        "operator": card.operator,
+        "has_boundary": card.source.is_recovery,
+        "state": _state(card, said),
+        "revision": latest.revision if latest else 0,
+        "annotation": None if said is None else plain(said),
+    }
+
+
+def _state(card: EpisodeCard, said: Annotation | None) -> str:
+    if said is not None and said.discard:
+        return "discarded"
+    if not card.source.is_recovery:
+        return "success"
+    return "open" if said is None else "annotated"
+
+
+def plain(annotation: Annotation) -> dict[str, Any]:
+    return {**asdict(annotation), "quality": str(annotation.quality)}

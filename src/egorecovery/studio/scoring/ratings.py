@@ -1,0 +1,182 @@
+"""What raters say, as a pure function of the journal's lines: who has rated what, what is open, what is decided."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from egorecovery.studio.scoring.errors import ScoringError, StaleRating
+from egorecovery.studio.scoring.session import Plan
+
+Verdict = Literal["success", "failure"]
+Role = Literal["rater", "adjudicator"]
+LONGEST_NAME, LONGEST_NOTE = 80, 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rating:
+    """One person's word on one video."""
+
+    video: str
+    by: str
+    verdict: Verdict
+    note: str = ""
+    role: Role = "rater"
+    at: str = ""  # ISO 8601, from the caller's clock
+    revision: int = 0  # of this person's word on this video; 1 for the first, set when it is saved
+
+
+Line = dict[str, Any]  # {"kind": "rating", ...Rating} | {"kind": "undo", ...} | {"kind": ADJUDICATING | UNBLINDED, ...}
+ADJUDICATING, UNBLINDED = "adjudication begun", "unblinded"
+
+
+_Person = tuple[Role, str]
+
+
+def _person(role: Role, by: str) -> _Person:
+    """Raters speak for themselves. Adjudicators, who may be several at one table, speak as one."""
+    return role, by if role == "rater" else ""
+
+
+class Ratings:
+    """The state of a session after the lines of its journal."""
+
+    def __init__(self, plan: Plan, lines: Sequence[Line]) -> None:
+        self.plan = plan
+        self._ids = {video.id for video in plan.videos}
+        self._done: dict[_Person, list[Rating]] = {}  # without what was undone
+        self._revisions: dict[tuple[_Person, str], int] = {}
+        self.adjudicating = self.unblinded = False
+        for line in lines:
+            self._add(line)
+
+    def _add(self, line: Line) -> None:
+        kind = line["kind"]
+        if kind in (ADJUDICATING, UNBLINDED):
+            self.adjudicating |= kind == ADJUDICATING
+            self.unblinded |= kind == UNBLINDED
+            return
+        person = _person(line["role"], line["by"])
+        self._revisions[person, line["video"]] = line["revision"]
+        done = self._done.setdefault(person, [])
+        if kind == "undo":
+            done.pop()
+        else:
+            done.append(Rating(**{name: value for name, value in line.items() if name != "kind"}))
+
+    @property
+    def raters(self) -> list[str]:
+        """In the order of their first ratings; nobody who took all of theirs back."""
+        return [name for (role, name), done in self._done.items() if role == "rater" and done]
+
+    def of(self, by: str, role: Role = "rater") -> dict[str, Rating]:
+        """A person's last word on each video."""
+        return {rating.video: rating for rating in self._done.get(_person(role, by), ())}
+
+    def revision(self, by: str, video: str, role: Role = "rater") -> int:
+        """0 where this person has said nothing of it."""
+        return self._revisions.get((_person(role, by), video), 0)
+
+    def on(self, video: str) -> list[Rating]:
+        """What the raters say of it."""
+        return [mine[video] for name in self.raters if video in (mine := self.of(name))]
+
+    def decision(self, video: str) -> Rating | None:
+        """The adjudicators' last word on it."""
+        return self.of("", "adjudicator").get(video)
+
+    @property
+    def is_complete(self) -> bool:
+        """Every rater that the session asks for has rated every video."""
+        return all(len(self.on(video)) == self.plan.raters for video in self._ids)
+
+    @property
+    def disagreements(self) -> list[str]:
+        return [video.id for video in self.plan.videos if len({rating.verdict for rating in self.on(video.id)}) > 1]
+
+    def final(self, video: str) -> Verdict | None:
+        """Where raters agree their verdict, elsewhere the adjudicator's; None while there is none."""
+        said = self.on(video)
+        if len(said) < self.plan.raters:
+            return None
+        if len({rating.verdict for rating in said}) == 1:
+            return said[0].verdict
+        decided = self.decision(video)
+        return decided.verdict if decided else None
+
+    def lacking(self) -> list[str]:
+        """What must be done before an export, in sentences."""
+        total = len(self._ids)
+        counts = [(name, len(self.of(name))) for name in self.raters]
+        said = [f"{name} has rated {count} of {total} videos" for name, count in counts if count < total]
+        absent = self.plan.raters - len(self.raters)
+        said += [f"{absent} of {self.plan.raters} raters have not begun"] if absent > 0 else []
+        undecided = sum(self.final(video) is None for video in self.disagreements)
+        return said + ([f"{undecided} disagreements are not adjudicated"] if undecided and not said else [])
+
+    # What may be appended next. Each returns the line, or says why not.
+
+    def next_rating(self, rating: Rating, seen_revision: int) -> Line:
+        self._require_video(rating.video)
+        _require_words(rating)
+        self._require_open(rating.role, rating.by, rating.video)
+        current = self.revision(rating.by, rating.video, rating.role)
+        if current != seen_revision:
+            theirs = self.of(rating.by, rating.role).get(rating.video)
+            said = f"{theirs.verdict!r}" if theirs else "no rating"
+            raise StaleRating(
+                f"{rating.by} has changed this video's rating to {said} in another window; it is shown now: rate again "
+                "if you want another"
+            )
+        return {"kind": "rating", **asdict(rating), "revision": current + 1}
+
+    def next_undo(self, by: str, role: Role, at: str) -> Line:
+        """Takes back a person's last rating that has not been taken back; what they said before holds again."""
+        done = self._done.get(_person(role, by), [])
+        if not done:
+            raise ScoringError("there is nothing to undo")
+        last = done[-1]
+        self._require_open(role, by, last.video)
+        revision = self.revision(by, last.video, role) + 1
+        return {"kind": "undo", "role": role, "by": by, "video": last.video, "at": at, "revision": revision}
+
+    def next_adjudication(self, by: str, at: str) -> Line:
+        """Closes the ratings: from here on raters may know what the other said."""
+        if self.plan.raters < 2:
+            raise ScoringError("this session has one rater, so there is nothing to adjudicate")
+        if not self.is_complete:
+            raise ScoringError(f"adjudication begins when all videos are rated: {'; '.join(self.lacking())}")
+        return {"kind": ADJUDICATING, "by": by, "at": at}
+
+    def next_unblinding(self, at: str) -> Line:
+        if lacking := self.lacking():
+            raise ScoringError(f"the session cannot be unblinded yet: {'; '.join(lacking)}")
+        return {"kind": UNBLINDED, "at": at}
+
+    def _require_video(self, video: str) -> None:
+        if video not in self._ids:
+            raise ScoringError("there is no video of that name in this session")
+
+    def _require_open(self, role: Role, by: str, video: str) -> None:
+        if self.unblinded:
+            raise ScoringError("the session has been unblinded: its ratings are closed")
+        if role == "adjudicator":
+            if not self.adjudicating:
+                raise ScoringError("adjudication has not begun")
+            if video not in self.disagreements:
+                raise ScoringError("the raters agree on this video: there is nothing to adjudicate")
+        elif self.adjudicating:
+            raise ScoringError("adjudication has begun: ratings are closed")
+        elif by not in self.raters and len(self.raters) >= self.plan.raters:
+            names = " and ".join(self.raters)
+            raise ScoringError(f"this session has its {self.plan.raters} raters, {names}; somebody else can adjudicate")
+
+
+def _require_words(rating: Rating) -> None:
+    require_name(rating.by)
+    if len(rating.note) > LONGEST_NOTE:
+        raise ScoringError(f"a note has at most {LONGEST_NOTE} characters, got {len(rating.note)}")
+
+
+def require_name(name: str) -> None:
+    if not name.strip() or name != name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+        raise ScoringError(f"a rater's name has 1 to {LONGEST_NAME} visible characters, got {name!r}")

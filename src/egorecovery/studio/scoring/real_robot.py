@@ -1,0 +1,118 @@
+"""Videos of a real robot as clips to score: a table that says which rollout each shows, or a folder named by method."""
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from egorecovery.evaluation.protocol import REGIMES, Regime
+from egorecovery.evaluation.results import RolloutRecord, Subject
+from egorecovery.evaluation.rollout import Result
+from egorecovery.studio.scoring.clip import Clip
+from egorecovery.studio.scoring.errors import ScoringError
+
+REQUIRED = ("video", "task", "method", "start", "regime")
+OPTIONAL = ("mode", "seed", "duration_s", "verdict")
+VERDICTS: tuple[Result, ...] = ("success", "failure")
+VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v")
+REAL_ROBOT = "real_robot"  # the protocol's name, and that of its set of starts: start 3 is the same for all methods
+_NAME = re.compile(r"(?P<task>\w+)-(?P<regime>initial|recovery)-(?P<start>\d+)")
+_LAYOUT = "METHOD/TASK-REGIME-START.mp4, such as baseline/cup_brush-recovery-003.mp4"
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One line of a table; says where it is when something is wrong."""
+
+    fields: Mapping[str, str]
+    where: str
+
+    def __getitem__(self, name: str) -> str:
+        return (self.fields.get(name) or "").strip()
+
+    def wrong(self, name: str, wanted: str) -> ScoringError:
+        return ScoringError(f"{self.where}: {name} is {self[name]!r}, wanted {wanted}")
+
+    def whole_number(self, name: str) -> int:
+        if not self[name].isascii() or not self[name].isdigit():
+            raise self.wrong(name, "a whole number, 0 or more")
+        return int(self[name])
+
+
+def clips_of_table(table: Path) -> tuple[list[Clip], list[str]]:
+    """One clip per line of a CSV file with the columns `REQUIRED`; and sentences on columns that are not used."""
+    try:
+        with table.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.DictReader(stream, strict=True)
+            columns = [name.strip() for name in reader.fieldnames or ()]
+            reader.fieldnames = columns
+            rows = [_Row(fields, f"{table} line {reader.line_num}") for fields in reader]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ScoringError(f"{table} cannot be read as CSV in UTF-8 ({error})") from None
+    missing = [name for name in REQUIRED if name not in columns]
+    if missing:
+        raise ScoringError(
+            f"{table} lacks the columns {', '.join(missing)}; wanted are {', '.join(REQUIRED)}, and if known "
+            f"{', '.join(OPTIONAL)}"
+        )
+    if not rows:
+        raise ScoringError(f"{table} lists no videos")
+    unused = [name for name in columns if name not in (*REQUIRED, *OPTIONAL)]
+    notes = [f"{table}: columns that are not used: {', '.join(unused)}"] if unused else []
+    return [_clip(row, table.parent) for row in rows], notes
+
+
+def clips_of_folder(root: Path) -> list[Clip]:
+    """Videos that lie as METHOD/TASK-REGIME-START.mp4."""
+    clips = []
+    for video in sorted(path for path in root.glob("*/*") if path.suffix.lower() in VIDEOS):
+        named = _NAME.fullmatch(video.stem)
+        if named is None:
+            raise ScoringError(f"{video} is not named {_LAYOUT}; rename it, or list the videos in a CSV file")
+        fields = {**named.groupdict(), "video": str(video.relative_to(root)), "method": video.parent.name}
+        clips.append(_clip(_Row(fields, str(video)), root))
+    if not clips:
+        raise ScoringError(f"{root} has no videos named {_LAYOUT}, no result files and no table of videos (.csv)")
+    return clips
+
+
+def _clip(row: _Row, home: Path) -> Clip:
+    for name in ("video", "task", "method"):
+        if not row[name]:
+            raise row.wrong(name, "a text")
+    video = home / row["video"]
+    if not video.is_file():
+        raise ScoringError(f"{row.where}: there is no file {video}")
+    regime: Regime | None = next((one for one in REGIMES if one == row["regime"]), None)
+    if regime is None:
+        raise row.wrong("regime", " or ".join(REGIMES))
+    verdict: Result | None = next((one for one in VERDICTS if one == row["verdict"]), None)
+    if row["verdict"] and verdict is None:
+        raise row.wrong("verdict", "success, failure or nothing")
+    mode = row["mode"] or ("nominal" if regime == "initial" else "not named")
+    record = RolloutRecord(
+        subject=Subject(policy=row["method"], seed=row.whole_number("seed") if row["seed"] else 0),
+        task=row["task"],
+        regime=regime,
+        index=row.whole_number("start"),
+        start={"mode": mode},
+        protocol={"name": REAL_ROBOT, "starts_seed": REAL_ROBOT},
+        outcome=verdict or "error",
+        reason="" if verdict else "not scored",
+        duration_s=_seconds(row),
+        retries=0,
+        decisions=0,
+    )
+    return Clip(video=video, rollout=record, automatic=verdict)
+
+
+def _seconds(row: _Row) -> float:
+    """0 where it is not given: the video's own length is taken then."""
+    try:
+        seconds = float(row["duration_s"] or 0)
+    except ValueError:
+        raise row.wrong("duration_s", "seconds") from None
+    if not 0 <= seconds < float("inf"):
+        raise row.wrong("duration_s", "seconds, 0 or more")
+    return seconds

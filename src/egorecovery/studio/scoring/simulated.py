@@ -1,0 +1,30 @@
+"""Rollouts of `evaluate` and `experiment` as clips to score."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from egorecovery.evaluation.filmed import filmed_rollouts
+from egorecovery.studio.scoring.clip import Clip
+from egorecovery.studio.scoring.errors import ScoringError
+from egorecovery.studio.scoring.neutral_video import panel_rows
+
+
+def simulated_clips(root: Path) -> tuple[list[Clip], Sequence[str]]:
+    """All filmed rollouts of a run, and sentences on films that were left out."""
+    found = filmed_rollouts(root)
+    if not found.rollouts:
+        why = f" ({found.left_out[0]})" if found.left_out else ""
+        raise ScoringError(
+            f"{root} has no film of a rollout on record{why}; evaluate with --film N, or run the experiment with "
+            "--films N"
+        )
+    clips = [
+        Clip(
+            video=rollout.film,
+            rollout=rollout.record,
+            automatic=rollout.record.outcome,
+            crop_top_px=panel_rows(rollout.film),
+        )
+        for rollout in found.rollouts
+    ]
+    return clips, found.left_out

@@ -1,0 +1,100 @@
+"""Serves a local app until Ctrl-C: binds first, prints the address with its token, opens the browser."""
+
+import ipaddress
+import os
+import signal
+import socket
+import sys
+import webbrowser
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from egorecovery.errors import StudioError
+from egorecovery.studio.access import Access, access_for
+from egorecovery.studio.guard import MAX_BODY_BYTES, Guard
+
+DEFAULT_PORT = 8765
+LET_REQUESTS_END_S = 3  # at Ctrl-C
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """Where a local app listens."""
+
+    host: str = "127.0.0.1"
+    port: int | None = None  # None: the usual one, or any free one where that is taken; 0: any free one
+    token_file: Path | None = None  # one line; needed where others can reach `host`
+    browser: bool = True
+
+    def access(self) -> Access:
+        return access_for(self.host, _read_token(self.token_file))
+
+
+def serve(make_app: Callable[[Access], Guard], serving: Serving, announce: Callable[[str], None]) -> None:
+    """Runs until Ctrl-C or SIGTERM. `announce` gets the address once the port is bound."""
+    access = serving.access()
+    with _bound(serving) as listener:
+        app = make_app(access)
+        address = f"http://{_url_host(serving.host)}:{listener.getsockname()[1]}/?token={access.token}"
+        announce(address)
+        config = uvicorn.Config(
+            app,  # pyright: ignore[reportArgumentType] - ASGI by protocol
+            log_level="warning",
+            access_log=False,  # addresses may carry the token
+            server_header=False,
+            proxy_headers=False,
+            ws_max_size=MAX_BODY_BYTES,
+            timeout_graceful_shutdown=LET_REQUESTS_END_S,
+        )
+        if serving.browser and _has_screen():
+            webbrowser.open(address)
+        # uvicorn raises the signal that ended it once more; for Ctrl-C that is a clean end.
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listener])
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _bound(serving: Serving) -> socket.socket:
+    wanted = [serving.port] if serving.port is not None else [DEFAULT_PORT, 0]
+    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
+    for port in wanted:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((serving.host, port))
+        except OSError as error:
+            listener.close()
+            if port == wanted[-1]:
+                raise StudioError(
+                    f"{serving.host}:{port} cannot be listened on ({error.strerror}); choose another --port"
+                ) from error
+        else:
+            listener.listen()  # a browser that is quicker than the server waits instead of being refused
+            return listener
+    raise AssertionError("one of the ports was bound or refused")
+
+
+def _has_screen() -> bool:
+    """Without one, Python would open a text browser in this very terminal."""
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+def _url_host(host: str) -> str:
+    return f"[{host}]" if host != "localhost" and ipaddress.ip_address(host).version == 6 else host
+
+
+def _read_token(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudioError(f"--token-file {path} cannot be read: {error}") from error
+    token = text.strip()
+    if not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
+        raise StudioError(f"--token-file {path}: a token is one line of letters, digits, '-' and '_'")
+    return token

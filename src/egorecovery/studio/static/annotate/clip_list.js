@@ -1,0 +1,92 @@
+// The clips of the store as this annotator may see them, the filter over them, and which one comes next.
+
+export const ALL = "";
+export const STATES = { open: "to annotate", annotated: "annotated", discarded: "discarded", success: "no boundary" };
+
+export class ClipList extends EventTarget {
+  constructor() {
+    super();
+    this.rows = [];
+    this.byId = new Map();
+    this.filter = { text: "", source: ALL, task: ALL, state: ALL, quality: ALL };
+    this.shown = [];
+    this.queue = []; // ids in the order in which clips are gone through
+  }
+
+  fill(rows) {
+    this.rows = rows;
+    this.byId = new Map(rows.map((row) => [row.id, row]));
+    for (const row of rows) row.searched = searchedText(row);
+    this.apply();
+  }
+
+  update(row) {
+    row.searched = searchedText(row);
+    const at = this.rows.findIndex((other) => other.id === row.id);
+    if (at >= 0) this.rows[at] = row;
+    this.byId.set(row.id, row);
+    this.apply();
+  }
+
+  setFilter(changes) {
+    Object.assign(this.filter, changes);
+    this.apply();
+  }
+
+  apply() {
+    const { text, source, task, state, quality } = this.filter;
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    this.shown = this.rows.filter(
+      (row) =>
+        (!source || row.source === source) &&
+        (!task || row.task === task) &&
+        (!state || row.state === state) &&
+        (!quality || row.annotation?.quality === quality) &&
+        words.every((word) => row.searched.includes(word)),
+    );
+    this.dispatchEvent(new Event("change"));
+  }
+
+  values(field) {
+    return [...new Set(this.rows.map((row) => row[field]))].sort();
+  }
+
+  // From now on clips come in the order of the list as it is filtered now, whatever becomes of their state.
+  takeQueue() {
+    this.queue = this.shown.map((row) => row.id);
+  }
+
+  neighbour(id, step) {
+    const at = this.queue.indexOf(id);
+    return at < 0 ? this.queue[0] : this.queue[at + step];
+  }
+
+  nextOpen(id) {
+    const at = this.queue.indexOf(id);
+    const onwards = [...this.queue.slice(at + 1), ...this.queue.slice(0, Math.max(at, 0))];
+    return onwards.find((other) => this.byId.get(other)?.state === "open");
+  }
+
+  // What Enter leads to, once and twice: these are fetched ahead.
+  ahead(id) {
+    const first = this.nextOpen(id) ?? this.neighbour(id, 1);
+    const second = first && (this.nextOpenAfter(first, id) ?? this.neighbour(first, 1));
+    return [first, second].filter((other) => other && other !== id);
+  }
+
+  nextOpenAfter(id, leavingOut) {
+    const at = this.queue.indexOf(id);
+    const onwards = [...this.queue.slice(at + 1), ...this.queue.slice(0, Math.max(at, 0))];
+    return onwards.find((other) => other !== leavingOut && this.byId.get(other)?.state === "open");
+  }
+
+  progress() {
+    const recoveries = this.rows.filter((row) => row.has_boundary);
+    return { done: recoveries.filter((row) => row.state !== "open").length, all: recoveries.length };
+  }
+}
+
+function searchedText(row) {
+  const said = row.annotation;
+  return [row.id, row.operator, row.task, said?.annotator, said?.note].filter(Boolean).join(" ").toLowerCase();
+}

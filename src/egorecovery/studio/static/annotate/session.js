@@ -1,0 +1,83 @@
+// Who annotates, what they may see, and their undo list; everything else is asked of the app.
+
+import { getJson, postJson } from "/static/shell/api.js";
+
+const remembered = (name) => localStorage.getItem(`egorecovery ${name}`);
+const remember = (name, value) => localStorage.setItem(`egorecovery ${name}`, value);
+
+export class Session {
+  constructor() {
+    this.annotator = remembered("annotator") ?? "";
+    this.independent = remembered("independent") === "yes";
+    this.store = "";
+  }
+
+  become(annotator) {
+    this.annotator = annotator.trim();
+    remember("annotator", this.annotator);
+  }
+
+  setIndependent(independent) {
+    this.independent = independent;
+    remember("independent", independent ? "yes" : "no");
+  }
+
+  #viewer() {
+    return new URLSearchParams({ annotator: this.annotator, independent: this.independent }).toString();
+  }
+
+  list() {
+    return getJson(`/api/clips?${this.#viewer()}`);
+  }
+
+  clip(id) {
+    return getJson(`/api/clips/${encodeURIComponent(id)}?${this.#viewer()}`);
+  }
+
+  row(id) {
+    return getJson(`/api/clips/${encodeURIComponent(id)}/row?${this.#viewer()}`);
+  }
+
+  // Saves one clip's annotation and makes it undoable.
+  async save(id, seenRevision, said) {
+    const answer = await this.#post(id, "annotation", { seen_revision: seenRevision, ...said });
+    this.#keepUndos([...this.undos(), { clip: id, before: seenRevision, after: answer.row.revision }]);
+    return answer;
+  }
+
+  // Takes back the last save of this tab; an ApiError with status 409 where somebody saved since.
+  async undo() {
+    const undos = this.undos();
+    const last = undos.pop();
+    const revisions = { to_revision: last.before, seen_revision: last.after };
+    const answer = await this.#post(last.clip, "undo", revisions);
+    // The clip says again what it said at `before`, under a new number.
+    for (const undo of undos) {
+      if (undo.clip === last.clip && undo.after === last.before) undo.after = answer.row.revision;
+    }
+    this.#keepUndos(undos);
+    return answer;
+  }
+
+  dropUndo() {
+    this.#keepUndos(this.undos().slice(0, -1));
+  }
+
+  #post(id, what, said) {
+    const who = { annotator: this.annotator, independent: this.independent };
+    return postJson(`/api/clips/${encodeURIComponent(id)}/${what}`, { ...who, ...said });
+  }
+
+  // In the tab's own storage: it survives a reload, and two tabs do not undo each other's work.
+  undos() {
+    return JSON.parse(sessionStorage.getItem(this.#undoName()) ?? "[]");
+  }
+
+  #keepUndos(undos) {
+    sessionStorage.setItem(this.#undoName(), JSON.stringify(undos.slice(-200)));
+  }
+
+  #undoName() {
+    return `egorecovery undo ${this.store} ${this.annotator}`;
+  }
+}

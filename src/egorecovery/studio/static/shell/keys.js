@@ -1,0 +1,68 @@
+// Keyboard shortcuts without Alt, Ctrl or Meta chords: inert while somebody types or a dialog is open.
+// A page gives its actions as {name: {keys, words, run}}; a person's own keys are kept in this browser.
+
+const TYPING = new Set(["INPUT", "TEXTAREA", "SELECT"]);
+const NOT_TEXT = new Set(["checkbox", "radio", "range", "button"]);
+
+export function keyOf(event) {
+  const key = event.key === " " ? "Space" : event.key.length === 1 ? event.key.toUpperCase() : event.key;
+  // A letter or sign says its shift itself; arrows and the like need it said.
+  return event.shiftKey && event.key.length > 1 ? `Shift+${key}` : key;
+}
+
+export function isTyping(target) {
+  if (target.isContentEditable) return true;
+  return TYPING.has(target.tagName) && !(target.tagName === "INPUT" && NOT_TEXT.has(target.type));
+}
+
+export class Keys {
+  constructor(storageName, actions) {
+    this.storageName = storageName;
+    this.actions = actions;
+    this.chosen = this.#remembered();
+  }
+
+  #remembered() {
+    try {
+      const kept = JSON.parse(localStorage.getItem(this.storageName) ?? "{}");
+      return Object.fromEntries(Object.entries(kept).filter(([name]) => name in this.actions));
+    } catch {
+      return {};
+    }
+  }
+
+  keysOf(name) {
+    return this.chosen[name] ?? this.actions[name].keys;
+  }
+
+  actionFor(key) {
+    return Object.keys(this.actions).find((name) => this.keysOf(name).includes(key));
+  }
+
+  // Gives `key` to an action and takes it from whichever had it; returns that one's name, if any.
+  remap(name, key) {
+    const loser = this.actionFor(key);
+    if (loser && loser !== name) this.chosen[loser] = this.keysOf(loser).filter((other) => other !== key);
+    this.chosen[name] = [key];
+    localStorage.setItem(this.storageName, JSON.stringify(this.chosen));
+    return loser === name ? undefined : loser;
+  }
+
+  reset() {
+    this.chosen = {};
+    localStorage.removeItem(this.storageName);
+  }
+
+  listen(target, isActive) {
+    target.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
+      if (isTyping(event.target) || document.querySelector("dialog[open]") || !isActive()) return;
+      const pressed = event.target.closest?.("button, a, summary, input");
+      if (pressed && (event.key === "Enter" || event.key === " ")) return; // those activate what has the focus
+      const name = this.actionFor(keyOf(event));
+      if (!name) return;
+      event.preventDefault();
+      this.actions[name].run(event);
+    });
+  }
+}
