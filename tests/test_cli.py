@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -41,26 +40,15 @@ def recordings(tmp_path):
     return tmp_path / "raw"
 
 
-def test_help_lists_every_verb_in_under_half_a_second():
-    run("--help")  # compiles the bytecode once
-    started = time.perf_counter()
+def test_help_lists_every_verb():
     helped = run("--help")
-    elapsed_s = time.perf_counter() - started
     assert helped.returncode == 0
     for verb in VERBS:
         assert verb in helped.stdout
-    assert elapsed_s < 0.5 or _machine_is_busy(elapsed_s)
-
-
-def _machine_is_busy(elapsed_s):
-    """A bare interpreter shows how much of the time is the machine's: ours may cost at most ten times as much."""
-    started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "pass"], check=True)
-    return elapsed_s < 10 * (time.perf_counter() - started)
 
 
 def test_help_imports_nothing_heavy():
-    heavy = "numpy scipy zarr torch simplejpeg av"
+    heavy = "numpy scipy zarr torch simplejpeg av fastapi uvicorn websockets msgpack mujoco matplotlib h5py pyarrow"
     code = (
         "import sys\nfrom egorecovery.cli.main import main\n"
         "try: main(['--help'])\nexcept SystemExit: pass\n"
