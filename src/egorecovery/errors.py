@@ -17,6 +17,14 @@ class RecordingError(EgoRecoveryError):
     """A raw recording that cannot be read."""
 
 
+class CaptureError(EgoRecoveryError):
+    """A camera or a robot's stream that cannot be opened, or has failed."""
+
+
+class AuditError(EgoRecoveryError):
+    """A collection log whose times cannot be true."""
+
+
 class MotionError(EgoRecoveryError):
     """A track from which no motion can be recovered."""
 

@@ -1,9 +1,9 @@
 """The directory of a raw recording, described in docs/formats.md: what a recording rig writes and `import` reads."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from numpy.lib.npyio import NpzFile
 
 from egorecovery.capture.recording import HandTracks, RawCamera, Recording, RobotLog
 from egorecovery.capture.recording_images import load_frames, reading
-from egorecovery.episodes import Camera, Intrinsics, Provenance, Side, Source, episode_id, task_named
+from egorecovery.episodes import Camera, EpisodeId, Intrinsics, Provenance, Side, Source, Task, episode_id, task_named
 from egorecovery.errors import EgoRecoveryError, RecordingError
 from egorecovery.motion import KeypointOrder
 from egorecovery.storage.checksummed_json import canonical
@@ -49,50 +49,90 @@ def save_recording(recording: Recording, directory: Path) -> None:
         np.save(directory / camera / "timestamps_s.npy", raw.timestamps_s)
         if raw.depth_mm is not None:
             np.save(directory / camera / "depth_mm.npy", raw.depth_mm)
-    motion = recording.motion
+    save_motion(recording.motion, directory)
+    described = description(
+        name=recording.id,
+        task=recording.task,
+        source=recording.source,
+        cameras={camera: raw.intrinsics for camera, raw in recording.cameras.items()},
+        provenance=recording.provenance,
+        order=recording.motion.order if isinstance(recording.motion, HandTracks) else None,
+    )
+    (directory / DESCRIPTION).write_text(json.dumps(described, indent=2))
+
+
+def save_motion(motion: HandTracks | RobotLog, directory: Path) -> None:
     streams: dict[str, Any] = {name: value for name, value in vars(motion).items() if isinstance(value, ndarray)}
     np.savez(directory / ("hands.npz" if isinstance(motion, HandTracks) else "robot.npz"), **streams)
-    description = {
+
+
+def description(
+    *,
+    name: EpisodeId,
+    task: Task,
+    source: Source,
+    cameras: Mapping[Camera, Intrinsics],
+    provenance: Provenance,
+    order: KeypointOrder | None,
+) -> dict[str, Any]:
+    """What `recording.json` holds; a keypoint order only for people."""
+    described: dict[str, Any] = {
         "format": FORMAT,
         "schema": SCHEMA,
-        "id": recording.id,
-        "task": recording.task.name,
-        "active": [str(side) for side in recording.task.active],
-        "source": str(recording.source),
-        "cameras": {str(camera): asdict(raw.intrinsics) for camera, raw in recording.cameras.items()},
-        "provenance": {**asdict(recording.provenance), "details": dict(recording.provenance.details)},
+        "id": name,
+        "task": task.name,
+        "active": [str(side) for side in task.active],
+        "source": str(source),
+        "cameras": {str(camera): asdict(known) for camera, known in cameras.items()},
+        "provenance": {**asdict(provenance), "details": dict(provenance.details)},
     }
-    if isinstance(motion, HandTracks):
-        description["keypoint_order"] = str(motion.order)
-    (directory / DESCRIPTION).write_text(json.dumps(description, indent=2))
+    return described if order is None else {**described, "keypoint_order": str(order)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingHeader:
+    """What `recording.json` says, all of it checked."""
+
+    id: EpisodeId
+    task: Task
+    source: Source
+    intrinsics: Mapping[Camera, Intrinsics]
+    order: KeypointOrder | None  # of people's hands
+    provenance: Provenance
+
+
+def load_header(directory: Path) -> RecordingHeader:
+    """Of a recording, without its streams."""
+    path = directory / DESCRIPTION
+    described = _description(path)
+    with _naming(path):
+        source = _one_of(Source, _field(described, "source", str), "source")
+        active = tuple(_one_of(Side, side, "active") for side in _field(described, "active", list, []))
+        order = _field(described, "keypoint_order", str) if source.is_human else None
+        return RecordingHeader(
+            id=episode_id(_field(described, "id", str, directory.name)),
+            task=task_named(_field(described, "task", str), active),
+            source=source,
+            intrinsics={
+                _one_of(Camera, name, "cameras"): Intrinsics.from_json(known, f"cameras.{name}")
+                for name, known in _field(described, "cameras", dict).items()
+            },
+            order=None if order is None else _one_of(KeypointOrder, order, "keypoint_order"),
+            provenance=Provenance.from_json(_field(described, "provenance", dict)),
+        )
 
 
 def load_recording(directory: Path) -> Recording:
     """Everything of one recording; whatever is wrong with it is said with its file."""
-    path = directory / DESCRIPTION
-    described = _description(path)
-    with _naming(path):
-        identifier = episode_id(_field(described, "id", str, directory.name))
-        source = _one_of(Source, _field(described, "source", str), "source")
-        active = tuple(_one_of(Side, side, "active") for side in _field(described, "active", list, []))
-        task = task_named(_field(described, "task", str), active)
-        intrinsics = {
-            _one_of(Camera, name, "cameras"): Intrinsics.from_json(known, f"cameras.{name}")
-            for name, known in _field(described, "cameras", dict).items()
-        }
-        order = (
-            _one_of(KeypointOrder, _field(described, "keypoint_order", str), "keypoint_order")
-            if source.is_human
-            else None
-        )
-        provenance = Provenance.from_json(_field(described, "provenance", dict))
+    header = load_header(directory)
+    order = header.order
     return Recording(
-        id=identifier,
-        task=task,
-        source=source,
-        cameras={camera: _camera(directory / camera, known) for camera, known in intrinsics.items()},
+        id=header.id,
+        task=header.task,
+        source=header.source,
+        cameras={camera: _camera(directory / camera, known) for camera, known in header.intrinsics.items()},
         motion=_robot(directory / "robot.npz") if order is None else _hands(directory / "hands.npz", order),
-        provenance=provenance,
+        provenance=header.provenance,
     )
 
 

@@ -28,6 +28,7 @@ class Import:
 
     def run(self) -> int:
         from egorecovery.capture import ImportRules, Outcome, find_recordings, import_recordings
+        from egorecovery.capture.session_log import adopt_logs
         from egorecovery.cli.console import messages, print_json, progress_bar
         from egorecovery.episodes import AcceptanceLimits, EpisodeStore
         from egorecovery.executors import cores
@@ -41,6 +42,7 @@ class Import:
             for one in import_recordings(writer, directories, rules, workers=self.workers or cores()):
                 imported.append(one)
                 advance(len(imported), len(directories))
+            adopt_logs(writer.store, directories)
         if self.json:
             print_json(_summary(imported))
         else:

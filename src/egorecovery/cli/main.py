@@ -10,6 +10,7 @@ import tyro
 
 from egorecovery import __version__
 from egorecovery.cli.annotate import Annotate
+from egorecovery.cli.audit import Audit
 from egorecovery.cli.bench import Bench
 from egorecovery.cli.demo import Demo
 from egorecovery.cli.diagnose import Diagnose
@@ -18,6 +19,7 @@ from egorecovery.cli.experiment import Experiment
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
+from egorecovery.cli.record import Record
 from egorecovery.cli.score import Score
 from egorecovery.cli.simulate import Simulate
 from egorecovery.cli.train import Train
@@ -28,6 +30,7 @@ from egorecovery.errors import EgoRecoveryError
 VERBS = {
     "demo": Demo,
     "simulate": Simulate,
+    "record": Record,
     "import": Import,
     "annotate": Annotate,
     "label": Label,
@@ -37,6 +40,7 @@ VERBS = {
     "score": Score,
     "watch": Watch,
     "diagnose": Diagnose,
+    "audit": Audit,
     "inspect": Inspect,
     "verify": Verify,
     "bench": Bench,

@@ -1,12 +1,15 @@
-"""Every attempt at an episode, kept or not: what the operator-hour accounting counts."""
+"""Every attempt at an episode, kept or not, and the work around them: what the operator-hour accounting counts."""
 
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from egorecovery.episodes.episode import Provenance
 from egorecovery.episodes.vocabulary import EpisodeId, Source, Task
 from egorecovery.storage.journal import Journal
+
+SIMULATED = "simulated "  # how the name of an operator begins whose times nobody measured
 
 
 @runtime_checkable
@@ -56,16 +59,46 @@ class Attempt:
         )
 
 
+class ActivityKind(StrEnum):
+    """Time of an operator that belongs to no single attempt."""
+
+    SETUP = "setup"  # preparing the rig or the scene; also staging that no recording followed
+    SYNCHRONISATION = "synchronisation"  # until all cameras deliver
+    PAUSE = "pause"  # away from the rig: shown, but not counted as operator time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activity:
+    """A stretch of a recording session between attempts."""
+
+    kind: ActivityKind
+    task: str
+    source: str
+    operator: str
+    started_at: str
+    stopped_at: str
+
+
 class AttemptLog:
-    """The store's `collection.jsonl`."""
+    """The `collection.jsonl` of a store, or of a folder of raw recordings."""
 
     def __init__(self, path: Path) -> None:
         self.journal = Journal(path)
+
+    def add_activity(self, activity: Activity) -> None:
+        self.journal.append(asdict(activity))
 
     def add(self, attempt: Attempt) -> None:
         self.journal.append({**asdict(attempt), "reasons": list(attempt.reasons)})
 
     def attempts(self) -> list[Attempt]:
         """Each attempt once, with its latest verdict: importing a recording again costs no operator time."""
-        attempts = (Attempt(**{**record, "reasons": tuple(record["reasons"])}) for record in self.journal.records())
+        records = (record for record in self.journal.records() if "kind" not in record)
+        attempts = (Attempt(**{**record, "reasons": tuple(record["reasons"])}) for record in records)
         return list({(attempt.episode, attempt.started_at): attempt for attempt in attempts}.values())
+
+    def activities(self) -> list[Activity]:
+        """Each once. Logs that were written before there were activities have none."""
+        records = (record for record in self.journal.records() if "kind" in record)
+        activities = (Activity(**{**record, "kind": ActivityKind(record["kind"])}) for record in records)
+        return list(dict.fromkeys(activities))

@@ -1,0 +1,148 @@
+"""The logged time of every operator, read from stores and recorders' logs, each stretch once, none impossible."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from egorecovery.episodes import EpisodeStore, Source
+from egorecovery.episodes.attempt_log import SIMULATED, Activity, Attempt, AttemptLog
+from egorecovery.episodes.store import STORE
+from egorecovery.errors import AuditError
+from egorecovery.recovery import AnnotationJournal
+
+LOG = "collection.jsonl"
+# Times are logged in milliseconds, and a stretch ends where the next begins: rounding may let them touch.
+TOUCHING = timedelta(milliseconds=5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """From when to when an operator was busy with one thing, and where that is written."""
+
+    operator: str
+    begins: datetime
+    ends: datetime
+    what: str
+    log: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
+    """Every attempt and activity of some logs."""
+
+    attempts: tuple[Attempt, ...]
+    activities: tuple[Activity, ...]
+    read: tuple[Path, ...]  # the logs
+
+
+def read_ledger(paths: Sequence[Path]) -> Ledger:
+    """Of stores, folders of raw recordings, or logs. Times that cannot be true are refused, with where they stand."""
+    attempts: dict[tuple[str, str], tuple[Attempt, Path]] = {}
+    activities: dict[Activity, Path] = {}
+    logs = []
+    for path in paths:
+        log = _log(path)
+        logs.append(log.journal.path)
+        dropped = _dropped_by_annotators(path)
+        for attempt in log.attempts():
+            key = attempt.episode, attempt.started_at
+            before = attempts[key][0] if key in attempts else None
+            attempts[key] = _verdict(attempt, before, dropped), log.journal.path
+        for activity in log.activities():
+            activities.setdefault(activity, log.journal.path)
+    stretches = [_stretch(attempt, where) for attempt, where in attempts.values()]
+    stretches += [_activity_stretch(activity, where) for activity, where in activities.items()]
+    _refuse_overlaps(stretches)
+    return Ledger(
+        attempts=tuple(attempt for attempt, _ in attempts.values()), activities=tuple(activities), read=tuple(logs)
+    )
+
+
+def is_simulated(operator: str) -> bool:
+    return operator.startswith(SIMULATED)
+
+
+def _log(path: Path) -> AttemptLog:
+    file = path / LOG if path.is_dir() else path
+    if not file.is_file():
+        raise AuditError(f"{path}: no {LOG} there; name stores, folders that 'egorecovery record' wrote, or their logs")
+    return AttemptLog(file)
+
+
+def _dropped_by_annotators(path: Path) -> frozenset[str]:
+    """Episodes that were thrown out when their boundary was to be set: the time was spent all the same."""
+    root = path if path.is_dir() else path.parent
+    if not (root / STORE).is_file():
+        return frozenset()
+    saved = AnnotationJournal(EpisodeStore(root).annotations_path).latest()
+    return frozenset(name for name, annotation in saved.items() if annotation.discard)
+
+
+def _verdict(attempt: Attempt, before: Attempt | None, dropped: frozenset[str]) -> Attempt:
+    """An attempt counts as accepted only where nobody refused it: not the recorder, the import or the annotator."""
+    if before is not None and not before.accepted:
+        return replace(attempt, accepted=False, reasons=before.reasons)
+    if attempt.accepted and attempt.episode in dropped:
+        return replace(attempt, accepted=False, reasons=("discarded by the annotator",))
+    return attempt
+
+
+def moment(text: str, name: str, where: Path) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        raise AuditError(f"{where}: {name} is no time: {text!r}; ISO 8601 is wanted") from None
+    if found.tzinfo is None:
+        raise AuditError(f"{where}: {name} has no time zone ({text}); write it as 2026-03-01T10:00:00+00:00")
+    return found
+
+
+def _stretch(attempt: Attempt, where: Path) -> Stretch:
+    name = f"attempt {attempt.episode!r} of {attempt.operator}"
+    if attempt.source not in list(Source):
+        raise AuditError(f"{where}: {name} has source {attempt.source!r}, not one of {', '.join(Source)}")
+    begins, ends = _span(name, attempt.started_at, attempt.stopped_at, where)
+    for cost in ("staging_s", "reset_s"):
+        seconds = getattr(attempt, cost)
+        if not 0 <= seconds < 86400:
+            raise AuditError(f"{where}: {name} has {cost} {seconds}; a number of seconds from 0 to a day is wanted")
+    return Stretch(
+        operator=attempt.operator,
+        begins=begins - timedelta(seconds=attempt.staging_s),
+        ends=ends + timedelta(seconds=attempt.reset_s),
+        what=name,
+        log=where,
+    )
+
+
+def _activity_stretch(activity: Activity, where: Path) -> Stretch:
+    name = f"{activity.kind} of {activity.operator} from {activity.started_at}"
+    begins, ends = _span(name, activity.started_at, activity.stopped_at, where)
+    return Stretch(operator=activity.operator, begins=begins, ends=ends, what=name, log=where)
+
+
+def _span(name: str, started_at: str, stopped_at: str, where: Path) -> tuple[datetime, datetime]:
+    begins, ends = moment(started_at, f"{name}: started_at", where), moment(stopped_at, f"{name}: stopped_at", where)
+    if ends < begins:
+        raise AuditError(
+            f"{where}: {name} stops at {stopped_at}, before it starts at {started_at}: the clock ran backwards"
+        )
+    return begins, ends
+
+
+def _refuse_overlaps(stretches: Sequence[Stretch]) -> None:
+    """Nobody works twice at the same time: such hours would count double. Simulated calendars are made up anyway."""
+    measured = [stretch for stretch in stretches if not is_simulated(stretch.operator)]
+    last: dict[str, Stretch] = {}
+    for stretch in sorted(measured, key=lambda one: (one.begins, one.ends)):
+        before = last.get(stretch.operator)
+        if before is not None and stretch.begins < before.ends - TOUCHING and stretch.ends > stretch.begins:
+            raise AuditError(
+                f"{stretch.operator} cannot have done two things at once: {before.what} "
+                f"({before.begins.isoformat()} to {before.ends.isoformat()}, staging and reset included, in "
+                f"{before.log}) and {stretch.what} ({stretch.begins.isoformat()} to {stretch.ends.isoformat()}, in "
+                f"{stretch.log}) overlap; correct the wrong one's times, or give two people two names"
+            )
+        if before is None or stretch.ends > before.ends:
+            last[stretch.operator] = stretch

@@ -1,0 +1,61 @@
+"""Camera drivers, each behind the interface in `capture/sensor.py`; their libraries are imported when one is opened."""
+
+from pathlib import Path
+
+from egorecovery.capture.cameras.spec import CameraSpec
+from egorecovery.capture.replay import ClipShelf, ReplayCamera, ReplayRobot
+from egorecovery.capture.replay_clip import find_clips
+from egorecovery.capture.robot_stream import RobotCommand
+from egorecovery.capture.sensor import CameraDriver, RobotDriver
+from egorecovery.episodes import Camera, Source
+from egorecovery.errors import CaptureError
+
+USUAL_ROBOT_HZ = 50.0
+
+
+class SensorOpener:
+    """Opens cameras and robot streams by their names on the command line. Replays of one target share their clips."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._shelves: dict[str, ClipShelf] = {}
+
+    def camera(self, spec: CameraSpec) -> CameraDriver:
+        if spec.driver == "uvc":
+            from egorecovery.capture.cameras.uvc import UvcCamera
+
+            return UvcCamera(spec)
+        if spec.driver == "realsense":
+            from egorecovery.capture.cameras.realsense import RealsenseCamera
+
+            return RealsenseCamera(spec)
+        if spec.driver == "orbbec":
+            from egorecovery.capture.cameras.orbbec import OrbbecCamera
+
+            return OrbbecCamera(spec)
+        played = spec.options.get("camera", spec.camera)
+        if played not in list(Camera):
+            raise CaptureError(f"{spec.camera}: camera={played} is not one of {', '.join(Camera)}")
+        hurried = _hurried(str(spec.camera), spec.options.get("speed", "1"))
+        return ReplayCamera(self._shelf(spec.target), Camera(played), spec.described, hurried=hurried)
+
+    def robot(self, text: str, rate_hz: float = USUAL_ROBOT_HZ) -> RobotDriver:
+        """`command:PROGRAM ARGUMENTS`, or `replay:STORE/ID`."""
+        driver, _, target = text.partition(":")
+        if driver == "command" and target.strip():
+            return RobotCommand(target, rate_hz)
+        if driver != "replay":
+            raise CaptureError(f"robot {text!r}: write 'command:PROGRAM ARGUMENTS' or replay:STORE/ID")
+        place, _, setting = target.partition(",")
+        return ReplayRobot(self._shelf(place), text, hurried=_hurried("robot", setting.removeprefix("speed=") or "1"))
+
+    def _shelf(self, target: str) -> ClipShelf:
+        if target not in self._shelves:
+            self._shelves[target] = ClipShelf(find_clips(Path(target), self._source))
+        return self._shelves[target]
+
+
+def _hurried(name: str, speed: str) -> bool:
+    if speed not in ("1", "max"):
+        raise CaptureError(f"{name}: speed={speed} must be 1 (real time) or max")
+    return speed == "max"

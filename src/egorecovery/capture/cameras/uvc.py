@@ -1,0 +1,99 @@
+"""USB cameras by Video4Linux, through PyAV. What the camera compressed itself is kept byte for byte."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import simplejpeg
+
+from egorecovery.capture.cameras.spec import CameraSpec, calibration, guessed_intrinsics
+from egorecovery.capture.clocks import DeviceClock
+from egorecovery.capture.sensor import CameraDriver, Shot
+from egorecovery.episodes.frames import JPEG_QUALITY
+from egorecovery.errors import CaptureError
+
+USUAL_SIZE_WH = (640, 480)
+FIRST_PICTURE_S = 5.0  # a camera that shows nothing for this long is not going to
+JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
+
+
+class UvcCamera(CameraDriver):
+    """The kernel stamps each buffer when the sensor's transfer begins; that stamp becomes the capture time."""
+
+    def __init__(self, spec: CameraSpec, container_format: str = "v4l2", clock: DeviceClock | None = None) -> None:
+        """Tests give another `container_format` and `clock`: they read a film instead of a device."""
+        import av
+        from av.error import FFmpegError
+
+        self.described, self.rate_hz = spec.described, spec.fps()
+        width, height = spec.size_wh(USUAL_SIZE_WH)
+        options = {"video_size": f"{width}x{height}", "framerate": f"{self.rate_hz:g}"}
+        options["input_format"] = spec.options.get("format", "mjpeg")
+        try:
+            self._container: Any = av.open(
+                spec.target,
+                format=container_format,
+                options=options if container_format == "v4l2" else {},
+                timeout=(FIRST_PICTURE_S, FIRST_PICTURE_S),
+            )
+        except (FFmpegError, OSError, ValueError) as error:
+            raise CaptureError(_cannot_open(spec, str(error))) from error
+        self._stream = self._container.streams.video[0]
+        size_wh = int(self._stream.codec_context.width), int(self._stream.codec_context.height)
+        given = spec.options.get("calibration")
+        self.guessed_intrinsics = given is None
+        try:
+            self.intrinsics = guessed_intrinsics(size_wh) if given is None else calibration(Path(given), size_wh)
+        except CaptureError:
+            self._container.close()
+            raise
+        if self._stream.average_rate:
+            self.rate_hz = float(self._stream.average_rate)
+        self._clock = clock or DeviceClock(self.described)
+        self._closed = False
+
+    def items(self) -> Iterator[Shot]:
+        from av.error import FFmpegError
+
+        passed_through = self._stream.codec_context.name == "mjpeg"
+        try:
+            for packet in self._container.demux(self._stream):
+                if self._closed:
+                    return
+                if packet.pts is None or not packet.size:  # the end of a film, or a buffer the kernel calls corrupt
+                    continue
+                captured_s = self._clock.monotonic_s(float(packet.pts * packet.time_base))
+                jpeg = _whole_jpeg(bytes(packet)) if passed_through else self._encoded(packet)
+                if jpeg is not None:
+                    yield Shot(captured_s=captured_s, jpeg=jpeg)
+        except (FFmpegError, OSError) as error:
+            if not self._closed:
+                raise CaptureError(f"{self.described} stopped delivering ({error}); is it still plugged in?") from error
+        finally:
+            self._container.close()
+
+    def _encoded(self, packet: Any) -> bytes | None:
+        for frame in packet.decode():
+            return simplejpeg.encode_jpeg(
+                np.ascontiguousarray(frame.to_ndarray(format="rgb24")), quality=JPEG_QUALITY, colorsubsampling="422"
+            )
+        return None
+
+    def close(self) -> None:
+        """The reading thread closes the container: ffmpeg is not to be closed while it reads."""
+        self._closed = True
+
+
+def _whole_jpeg(payload: bytes) -> bytes | None:
+    """Some cameras pad their pictures after the end; torn ones, which have none, are left out and count as dropped."""
+    end = payload.rfind(JPEG_END)
+    return payload[: end + 2] if payload.startswith(JPEG_START) and end > 0 else None
+
+
+def _cannot_open(spec: CameraSpec, reason: str) -> str:
+    there = ", ".join(sorted(str(path) for path in Path("/dev").glob("video*"))) or "none"
+    return (
+        f"{spec.camera}: {spec.target} cannot be opened as a camera ({reason}); there are: {there}. "
+        f"Is another program using it, and may you read it (group 'video')? Its sizes: v4l2-ctl --list-formats-ext"
+    )

@@ -1,0 +1,180 @@
+"""Sensors without hardware: they play clips that exist, in real time or as fast as they are taken."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic
+
+from numpy import ndarray
+
+from egorecovery.capture.recording import RobotLog
+from egorecovery.capture.replay_clip import ClipPlace, ReplayClip
+from egorecovery.capture.sensor import CameraDriver, Item, RobotDriver, RobotSample, Sensor, Shot
+from egorecovery.episodes import Camera
+from egorecovery.errors import CaptureError
+
+Order = float | None  # play a clip from this moment on; None: back to the live picture
+
+
+class Closed(Exception):
+    """The replay is to end."""
+
+
+class ClipShelf:
+    """Clips one after the other, in a circle; all sensors of a recorder draw from one shelf, in step."""
+
+    def __init__(self, places: Sequence[ClipPlace]) -> None:
+        self._places = places
+        self._lock = threading.Lock()
+        self._loaded: tuple[int, ReplayClip] | None = None
+
+    def clip(self, number: int) -> ReplayClip:
+        at = number % len(self._places)
+        with self._lock:
+            if self._loaded is None or self._loaded[0] != at:
+                self._loaded = at, self._places[at].load()
+            return self._loaded[1]
+
+
+class Replay(Sensor[Item], Generic[Item]):
+    """Shows the clip over and over, as a live camera would; `begin` starts the next one from its first moment."""
+
+    replayed = True
+
+    def __init__(self, shelf: ClipShelf, described: str, *, hurried: bool) -> None:
+        self.described, self.hurried = described, hurried
+        self._shelf = shelf
+        self._number = 0
+        self._orders: queue.SimpleQueue[Order | type[Closed]] = queue.SimpleQueue()
+        self._ended = threading.Event()
+
+    @property
+    def clip(self) -> ReplayClip:
+        """The one that was begun last, or will be begun first."""
+        return self._shelf.clip(max(self._number - 1, 0))
+
+    @property
+    def at_end(self) -> bool:
+        return self._ended.is_set()
+
+    def begin(self, start_s: float) -> None:
+        self._ended.clear()
+        self._number += 1
+        self._orders.put(start_s)
+
+    def rest(self) -> None:
+        self._ended.clear()
+        self._orders.put(None)
+
+    def close(self) -> None:
+        self._orders.put(Closed)
+
+    def items(self) -> Iterator[Item]:
+        order: Order = None
+        try:
+            while True:
+                try:
+                    if order is None:
+                        yield from self._live()
+                    else:
+                        yield from self._play(order)
+                except _NewOrder as new:
+                    order = new.order
+        except Closed:
+            return
+
+    def _live(self) -> Iterator[Item]:
+        clip = self.clip
+        while True:
+            began_s = time.monotonic()
+            for moment_s, make in self._items(clip):
+                self._wait_until(began_s + moment_s)
+                yield make(began_s + moment_s)
+                if self.hurried:  # one picture shows that it lives; more would only fill a queue
+                    self._wait_until(float("inf"))
+            self._wait_until(began_s + clip.duration_s + 0.04)
+
+    def _play(self, start_s: float) -> Iterator[Item]:
+        clip = self.clip
+        for moment_s, make in self._items(clip):
+            if not self.hurried:
+                self._wait_until(start_s + moment_s)
+            yield make(start_s + moment_s)
+        if not self.hurried:
+            self._wait_until(start_s + clip.duration_s)
+        self._ended.set()
+        self._wait_until(float("inf"))
+
+    def _wait_until(self, moment_s: float) -> None:
+        """Ends early with an order."""
+        wait_s = moment_s - time.monotonic()
+        try:
+            order = self._orders.get(timeout=None if wait_s == float("inf") else max(0.0, wait_s))
+        except queue.Empty:
+            return
+        if isinstance(order, type):
+            raise Closed
+        raise _NewOrder(order)
+
+    def _items(self, clip: ReplayClip) -> Iterator[tuple[float, Callable[[float], Item]]]:
+        raise NotImplementedError
+
+
+class _NewOrder(Exception):
+    def __init__(self, order: Order) -> None:
+        super().__init__()
+        self.order = order
+
+
+class ReplayCamera(Replay[Shot], CameraDriver):
+    """One camera of the clips."""
+
+    def __init__(self, shelf: ClipShelf, camera: Camera, described: str, *, hurried: bool) -> None:
+        super().__init__(shelf, described, hurried=hurried)
+        self._camera = camera
+        raw = shelf.clip(0).cameras.get(camera)
+        if raw is None:
+            there = ", ".join(shelf.clip(0).cameras) or "none"
+            raise CaptureError(f"{described}: the clip has no camera {camera}; it has {there}")
+        self.intrinsics = raw.intrinsics
+        self.rate_hz = _rate_hz(raw.timestamps_s)
+
+    def _items(self, clip: ReplayClip) -> Iterator[tuple[float, Callable[[float], Shot]]]:
+        raw = clip.cameras[self._camera]
+        for frame, moment_s in enumerate(raw.timestamps_s):
+            depth_mm = None if raw.depth_mm is None else raw.depth_mm[frame]
+            jpeg = raw.frames.encoded(frame).tobytes()
+            yield (
+                float(moment_s),
+                lambda captured_s, jpeg=jpeg, depth_mm=depth_mm: Shot(
+                    captured_s=captured_s, jpeg=jpeg, depth_mm=depth_mm
+                ),
+            )
+
+
+class ReplayRobot(Replay[RobotSample], RobotDriver):
+    """The robot's log of the clips."""
+
+    def __init__(self, shelf: ClipShelf, described: str, *, hurried: bool) -> None:
+        super().__init__(shelf, described, hurried=hurried)
+        motion = shelf.clip(0).motion
+        if not isinstance(motion, RobotLog):
+            raise CaptureError(f"{described}: the clip is a person's, there is no robot log in it")
+        self.rate_hz = _rate_hz(motion.timestamps_s)
+
+    def _items(self, clip: ReplayClip) -> Iterator[tuple[float, Callable[[float], RobotSample]]]:
+        log = clip.motion
+        assert isinstance(log, RobotLog)
+        for row, moment_s in enumerate(log.timestamps_s):
+            values: dict[str, ndarray] = {
+                name: stream[row]
+                for name in ("state", "action", "effector_m", "effector_state", "effector_action")
+                if (stream := getattr(log, name)) is not None
+            }
+            yield float(moment_s), lambda captured_s, values=values: RobotSample(captured_s=captured_s, **values)
+
+
+def _rate_hz(timestamps_s: ndarray) -> float:
+    span_s = float(timestamps_s[-1] - timestamps_s[0])
+    return (len(timestamps_s) - 1) / span_s if span_s > 0 else 25.0

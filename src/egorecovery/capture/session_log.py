@@ -1,0 +1,112 @@
+"""The collection log of a folder of raw recordings: what the recorder writes and the audit reads."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from egorecovery.capture.clip_draft import BEGUN, leftovers
+from egorecovery.capture.clocks import SessionClock
+from egorecovery.capture.recording_files import load_header
+from egorecovery.episodes import EpisodeId, EpisodeStore, Provenance, Source, Task
+from egorecovery.episodes.attempt_log import SIMULATED, Activity, ActivityKind, Attempt, AttemptLog
+from egorecovery.errors import CaptureError
+
+LOG = "collection.jsonl"
+KILLED = "the recorder was killed before the clip was accepted"
+
+
+class SessionLog:
+    """One operator's session on one task and source."""
+
+    def __init__(self, root: Path, task: Task, source: Source, operator: str, clock: SessionClock) -> None:
+        self._log = AttemptLog(root / LOG)
+        self._task, self._source, self._operator, self._clock = task, source, operator, clock
+
+    def add(self, attempt: Attempt) -> None:
+        self._log.add(attempt)
+
+    def add_activity(self, kind: ActivityKind, start_s: float, stop_s: float) -> None:
+        self._log.add_activity(
+            Activity(
+                kind=kind,
+                task=self._task.name,
+                source=str(self._source),
+                operator=self._operator,
+                started_at=self._clock.calendar(start_s),
+                stopped_at=self._clock.calendar(stop_s),
+            )
+        )
+
+    def attempt(self, name: EpisodeId, made: Provenance, reasons: tuple[str, ...]) -> Attempt:
+        return Attempt(
+            episode=name,
+            task=self._task.name,
+            source=str(self._source),
+            operator=made.operator,
+            started_at=made.started_at,
+            stopped_at=made.stopped_at,
+            staging_s=made.staging_s,
+            reset_s=made.reset_s,
+            accepted=not reasons,
+            reasons=reasons,
+        )
+
+    def broken_off(self, name: EpisodeId, made: Provenance) -> dict[str, Any]:
+        """What the log is to say if we are killed while this clip is recorded."""
+        return asdict(self.attempt(name, made, (KILLED,)))
+
+    def require_clock(self) -> None:
+        """A system clock that was set back would let an operator work twice at the same time."""
+        stops = [
+            datetime.fromisoformat(spent.stopped_at)
+            for spent in [*self._log.attempts(), *self._log.activities()]
+            if spent.operator == self._operator and not spent.operator.startswith(SIMULATED)
+        ]
+        now = datetime.fromisoformat(self._clock.calendar(self._clock.now_s()))
+        if stops and now < max(stops):
+            raise CaptureError(
+                f"{self._log.journal.path}: {self._operator}'s last entry ends at {max(stops).isoformat()}, now it "
+                f"is {now.isoformat()}: this machine's clock was set back; set it right, or record into another folder"
+            )
+
+
+def clear_leftovers(root: Path) -> list[str]:
+    """Logs what a killed recorder left half done, then removes it; returns the names."""
+    log = AttemptLog(root / LOG)
+    cleared = []
+    for draft, record, touched_s in leftovers(root):
+        if record is not None:
+            stopped_at = datetime.fromtimestamp(touched_s, UTC).isoformat(timespec="milliseconds")
+            stopped_at = max(record["started_at"], stopped_at, key=datetime.fromisoformat)
+            log.add(Attempt(**{**record, "reasons": tuple(record["reasons"]), "stopped_at": stopped_at}))
+        draft.discard()
+        cleared.append(draft.name)
+    accepted = {attempt.episode for attempt in log.attempts() if attempt.accepted}
+    for begun in sorted(root.glob(f"*/{BEGUN}")):  # killed between the rename and the log
+        if begun.parent.name not in accepted:
+            log.add(Attempt.at(load_header(begun.parent)))
+        begun.unlink()
+    return cleared
+
+
+def adopt_logs(store: EpisodeStore, recordings: Iterable[Path]) -> int:
+    """Takes over from the recorder's logs what importing cannot see: discarded attempts, setup, pauses.
+
+    Returns how many entries are new. Doing it again adds none.
+    """
+    known = {(attempt.episode, attempt.started_at) for attempt in store.collection.attempts()}
+    seen = set(store.collection.activities())
+    adopted = 0
+    for root in sorted({recording.parent for recording in recordings}):
+        log = AttemptLog(root / LOG)
+        for attempt in log.attempts():
+            if not attempt.accepted and (attempt.episode, attempt.started_at) not in known:
+                store.collection.add(attempt)
+                adopted += 1
+        for activity in log.activities():
+            if activity not in seen:
+                store.collection.add_activity(activity)
+                adopted += 1
+    return adopted
