@@ -1,0 +1,224 @@
+"""Episodes of ACT, ALOHA and Mobile ALOHA: one HDF5 file each, without clock, calibration or colour order."""
+
+# N samples
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from egorecovery.capture.formats import hdf5_reading
+from egorecovery.capture.formats.grippers import COLUMNS, GripperRange, GripperRanges, normalised, ranges_of
+from egorecovery.capture.formats.pictures import guessed_intrinsics, require_size, same_sizes, swapped, whole_jpeg
+from egorecovery.capture.recording import RawCamera, RobotLog
+from egorecovery.episodes import Camera, JpegFrames
+from egorecovery.episodes.vocabulary import STATE_DIM
+from egorecovery.errors import RecordingError
+from egorecovery.kinematics import unpack
+
+if TYPE_CHECKING:
+    import h5py
+
+    from egorecovery.kinematics.arms import Arms
+
+SUFFIXES = (".hdf5", ".h5")
+IMAGES = "observations/images"
+CAMERAS = {"cam_high": Camera.HEAD, "cam_left_wrist": Camera.LEFT_WRIST, "cam_right_wrist": Camera.RIGHT_WRIST}
+MAX_FRAMES = 200_000  # an hour at 50 Hz
+STILL = 1e-3  # a base whose commands stay below this has not been driven
+
+ChannelOrder = Literal["rgb", "bgr"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlohaReading:
+    """What the files leave open."""
+
+    rate_hz: float = 50.0  # ACT's recorder runs at DT = 0.02 s
+    channel_order: ChannelOrder = "rgb"  # bgr: red and blue are exchanged, in arrays or in what JPEGs were made of
+    grippers: GripperRanges
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rate_hz <= 1000:
+            raise RecordingError(f"rate_hz must lie between 1 and 1000, got {self.rate_hz:g}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlohaFile:
+    """One episode, looked at without its pictures."""
+
+    path: Path
+    frames: int
+    cameras: tuple[str, ...]  # those that are imported, by their names in the file
+    ignored: tuple[str, ...]
+    compressed: bool
+    simulated: bool
+    base_moves: bool  # a Mobile ALOHA whose base was driven
+    lowest: dict[str, float]  # gripper reading, by stream
+    highest: dict[str, float]
+
+
+def find_files(paths: Sequence[Path]) -> list[Path]:
+    """HDF5 files among these, or directly inside these directories; links are not followed."""
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
+        if not inside:
+            raise RecordingError(f"{path}: no {' or '.join(SUFFIXES)} file there; an ALOHA episode is one HDF5 file")
+        found += inside
+    return sorted(found, key=_by_number)
+
+
+def _by_number(path: Path) -> tuple[Path, str, int, str]:
+    """episode_2 comes before episode_10."""
+    stem = path.stem.rstrip("0123456789")
+    digits = path.stem[len(stem) :]
+    return path.parent, stem, int(digits) if digits else -1, path.name
+
+
+def look_at(path: Path) -> AlohaFile:
+    """Shapes, cameras and gripper readings; refuses a file that is no ALOHA episode."""
+    with hdf5_reading.opened(path) as file:
+        state, action = _joints(file, "observations/qpos"), _joints(file, "action")
+        if len(state) != len(action):
+            raise RecordingError(f"{path}: observations/qpos has {len(state)} samples, action {len(action)}")
+        names = hdf5_reading.names_in(file, IMAGES)
+        used = tuple(name for name in names if name in CAMERAS)
+        for name in used:
+            _pictures(file, name, len(state))
+        base = hdf5_reading.dataset(file, "base_action")
+        return AlohaFile(
+            path=path,
+            frames=len(state),
+            cameras=used,
+            ignored=tuple(name for name in names if name not in CAMERAS),
+            compressed=any(_is_compressed(_pictures(file, name, len(state))) for name in used),
+            simulated=bool(np.any(file.attrs.get("sim", False))),
+            base_moves=base is not None and base.nbytes < 2**26 and bool((np.abs(base[:]) > STILL).any()),
+            lowest={"state": float(state[:, COLUMNS].min()), "action": float(action[:, COLUMNS].min())},
+            highest={"state": float(state[:, COLUMNS].max()), "action": float(action[:, COLUMNS].max())},
+        )
+
+
+def gripper_ranges(files: Sequence[AlohaFile], given: GripperRanges) -> dict[str, GripperRange]:
+    """Of a data set: state and action each from their lowest to their highest reading."""
+    lowest = {name: min(file.lowest[name] for file in files) for name in ("state", "action")}
+    highest = {name: max(file.highest[name] for file in files) for name in ("state", "action")}
+    return ranges_of(lowest, highest, given)
+
+
+def read_log(path: Path, reading: AlohaReading, arms: "Arms") -> RobotLog:
+    """Joints as recorded, grippers from 0 to 1, effectors by forward kinematics of both."""
+    with hdf5_reading.opened(path) as file:
+        state = normalised(_joints(file, "observations/qpos"), reading.grippers["state"])
+        action = normalised(_joints(file, "action"), reading.grippers["action"])
+    effector_state = arms.effector_vectors(state)
+    return RobotLog(
+        timestamps_s=np.arange(len(state)) / reading.rate_hz,
+        state=state,
+        action=action,
+        effector_m=unpack(effector_state).position_m,
+        effector_state=effector_state,
+        effector_action=arms.effector_vectors(action),
+    )
+
+
+def read_cameras(path: Path, reading: AlohaReading) -> dict[Camera, RawCamera]:
+    """Pictures as JPEG; those that are JPEG in the right colours already, byte for byte."""
+    cameras = {}
+    with hdf5_reading.opened(path) as file:
+        frames = len(_joints(file, "observations/qpos"))
+        for name in hdf5_reading.names_in(file, IMAGES):
+            if name not in CAMERAS:
+                continue
+            stored = _pictures(file, name, frames)
+            packed = _jpegs(file, name, stored, reading) if _is_compressed(stored) else _encoded(stored, reading)
+            cameras[CAMERAS[name]] = RawCamera(
+                frames=packed,
+                timestamps_s=np.arange(frames) / reading.rate_hz,
+                intrinsics=guessed_intrinsics(packed.size_hw),
+            )
+    if not cameras:
+        raise RecordingError(f"{path}: none of the cameras {', '.join(CAMERAS)} is in {IMAGES}")
+    return cameras
+
+
+def _joints(file: "h5py.File", name: str) -> Float[ndarray, "N 14"]:
+    joints = hdf5_reading.numbers(file, name, STATE_DIM)
+    if not 2 <= len(joints) <= MAX_FRAMES:
+        raise RecordingError(f"{file.filename}: {name} has {len(joints)} samples, between 2 and {MAX_FRAMES} expected")
+    bad = ~np.isfinite(joints).all(axis=1)
+    if bad.any():
+        raise RecordingError(
+            f"{file.filename}: {name} is NaN or infinite in {bad.sum()} of {len(bad)} samples, "
+            f"first at sample {int(np.argmax(bad))}; record it again or cut these samples"
+        )
+    return joints
+
+
+def _pictures(file: "h5py.File", name: str, frames: int) -> "h5py.Dataset":
+    """The array of one camera: (N, H, W, 3) uint8, or one padded JPEG per row."""
+    where = f"{file.filename}: {IMAGES}/{name}"
+    stored = hdf5_reading.dataset(file, f"{IMAGES}/{name}")
+    if stored is None:
+        raise RecordingError(f"{where} is missing")
+    if len(stored) != frames:
+        raise RecordingError(f"{where} has {len(stored)} pictures, observations/qpos {frames} samples")
+    if _is_compressed(stored):
+        return stored
+    if stored.dtype != np.uint8 or stored.ndim != 4 or stored.shape[3] != 3:
+        raise RecordingError(
+            f"{where} is {stored.dtype} of shape {stored.shape}; uint8 pictures of shape (frames, height, width, 3) "
+            f"or one JPEG per row are wanted"
+        )
+    require_size((stored.shape[1], stored.shape[2]), where)
+    return stored
+
+
+def _is_compressed(stored: "h5py.Dataset") -> bool:
+    return (stored.dtype == np.uint8 and stored.ndim == 2) or (stored.dtype.kind == "S" and stored.ndim == 1)
+
+
+def _encoded(stored: "h5py.Dataset", reading: AlohaReading) -> JpegFrames:
+    order = slice(None, None, -1 if reading.channel_order == "bgr" else 1)
+    return JpegFrames.encode(stored[frame][..., order] for frame in range(len(stored)))  # a minute is gigabytes
+
+
+def _jpegs(file: "h5py.File", name: str, stored: "h5py.Dataset", reading: AlohaReading) -> JpegFrames:
+    where = f"{file.filename}: {IMAGES}/{name}"
+    pictures = list(same_sizes(_cut(file, name, stored, where), where))
+    if reading.channel_order == "bgr":
+        pictures = [swapped(encoded, f"{where}, frame {number}") for number, encoded in enumerate(pictures)]
+    return JpegFrames.pack(pictures)
+
+
+def _cut(file: "h5py.File", name: str, stored: "h5py.Dataset", where: str) -> Iterator[bytes]:
+    """Rows are padded with zeros to the longest; `compress_len` says how long each is, where it is there."""
+    lengths = _lengths(file, name, len(stored))
+    for number in range(len(stored)):
+        row = np.asarray(stored[number]).tobytes()
+        if lengths is not None:
+            if not 0 < lengths[number] <= len(row) or row[lengths[number] :].strip(b"\0"):
+                raise RecordingError(
+                    f"{where}, frame {number}: compress_len says {lengths[number]} bytes, the row has "
+                    f"{len(row.rstrip(bytes(1)))} of {len(row)}; compress the file again"
+                )
+            row = row[: lengths[number]]
+        yield whole_jpeg(row, f"{where}, frame {number}")
+
+
+def _lengths(file: "h5py.File", name: str, frames: int) -> ndarray | None:
+    """A row per camera, in the order in which HDF5 lists them, depth left out."""
+    names = [each for each in hdf5_reading.names_in(file, IMAGES) if "_depth" not in each]
+    if hdf5_reading.dataset(file, "compress_len") is None:
+        return None
+    stored = hdf5_reading.numbers(file, "compress_len", frames)
+    if len(stored) != len(names) or not np.isfinite(stored).all():
+        raise RecordingError(
+            f"{file.filename}: compress_len has {len(stored)} rows for {len(names)} cameras ({', '.join(names)})"
+        )
+    return stored[names.index(name)].astype(np.int64)
