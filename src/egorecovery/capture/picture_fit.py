@@ -12,11 +12,11 @@ from jaxtyping import Float32, Int64, UInt8, UInt16
 from numpy import ndarray
 
 from egorecovery.episodes.episode import Intrinsics
+from egorecovery.episodes.vocabulary import PICTURE_FIT
 from egorecovery.errors import EpisodeError
 
 Fit = Literal["letterbox", "crop", "exact"]
 FITS: tuple[Fit, ...] = get_args(Fit)
-PICTURE_FIT = "picture_fit"  # in an episode's details: the rule its pictures went through
 _PIXEL = np.dtype((np.void, 12))  # three float32
 LARGEST_PX = 4096  # of a square; a policy's are 64 to 512
 

@@ -96,6 +96,16 @@ def load_recording(directory: Path) -> Recording:
     )
 
 
+def look_at(directory: Path) -> tuple[int, dict[str, tuple[int, int]]]:
+    """Pictures of the first camera, and each camera's width and height, without reading streams."""
+    cameras = _field(_description(directory / DESCRIPTION), "cameras", dict)
+    with _naming(directory / DESCRIPTION):
+        known = {name: Intrinsics.from_json(each, f"cameras.{name}") for name, each in cameras.items()}
+    first = next(iter(known), None)
+    frames = len(_array(directory / first / "timestamps_s.npy", mapped=True)) if first else 0
+    return frames, {name: (each.width, each.height) for name, each in known.items()}
+
+
 def _description(path: Path) -> dict[str, Any]:
     try:
         described = json.loads(path.read_bytes())

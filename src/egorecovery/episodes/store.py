@@ -31,6 +31,7 @@ from egorecovery.episodes.layout import (
 )
 from egorecovery.episodes.vocabulary import (
     HIDDEN_EMBODIMENT,
+    PICTURE_FIT,
     RATE_HZ,
     Camera,
     EpisodeId,
@@ -61,6 +62,7 @@ class EpisodeCard:
     operator: str
     content: str  # hash of all files: changes if and only if the episode does
     hidden_embodiment: bool = False  # arms and hands are removed from its pictures
+    picture_fit: object = None  # the rule that its pictures went through, as JSON; None where they came as they are
 
     @property
     def duration_s(self) -> float:
@@ -166,6 +168,7 @@ class EpisodeStore:
                 operator=str(attributes["provenance"]["operator"]),
                 content=Manifest.read(folder).content,
                 hidden_embodiment=bool(attributes["provenance"]["details"].get(HIDDEN_EMBODIMENT, False)),
+                picture_fit=attributes["provenance"]["details"].get(PICTURE_FIT),
             )
 
     @contextmanager

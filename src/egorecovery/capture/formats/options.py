@@ -1,0 +1,34 @@
+"""What a person may say about each format beside the data; light, because the command line shows it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Format = Literal["recordings", "aloha", "lerobot", "egoverse"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlohaOptions:
+    """ALOHA only."""
+
+    rate_hz: float = 50.0
+    """aloha: samples per second, which the files do not say."""
+    channel_order: Literal["rgb", "bgr"] = "rgb"
+    """aloha: order of the colours in the files; look at the dry run's sheet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeRobotOptions:
+    """LeRobot only."""
+
+    state_key: str = "observation.state"
+    """lerobot: the feature that is the robot's state, 14 numbers."""
+    action_key: str = "action"
+    """lerobot: the feature that is the robot's action, 14 numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EgoVerseOptions:
+    """EgoVerse only."""
+
+
+Options = AlohaOptions | LeRobotOptions | EgoVerseOptions
