@@ -7,28 +7,24 @@ from pathlib import Path
 
 import numpy as np
 from numpy import ndarray
-from scipy.spatial.transform import Rotation
 
 from egorecovery.capture.film import fitted
 from egorecovery.capture.formats.importer import Importer
 from egorecovery.capture.formats.recordings import RecordingFolders
+from egorecovery.capture.hand_streams import pose_streams, track_streams
 from egorecovery.capture.picture_fit import PictureFit
-from egorecovery.capture.recording import HANDS, HandTracks, RawCamera, Recording, RobotLog
+from egorecovery.capture.recording import HandPoses, HandTracks, RawCamera, Recording, RobotLog
 from egorecovery.episodes import RATE_HZ, AcceptanceLimits, CameraStream, Episode, Provenance, check_episode
 from egorecovery.episodes.attempt_log import Attempt
 from egorecovery.episodes.store import StagedEpisode, StoreWriter, stage
 from egorecovery.episodes.vocabulary import PICTURE_FIT
 from egorecovery.errors import EpisodeError, EpisodeExists, MotionError, RecordingError, StoreDamaged
 from egorecovery.executors import run_jobs
-from egorecovery.kinematics import EffectorPoses, pack, unpack
+from egorecovery.kinematics import pack, unpack
 from egorecovery.motion import (
     Cleaning,
-    CleanTrack,
-    aperture_01,
-    clean_track,
     common_grid,
     nearest,
-    pinch_track,
     resample_linear,
 )
 
@@ -175,10 +171,6 @@ def to_episode(recording: Recording, rules: ImportRules | None = None) -> Episod
     if faults:
         raise MotionError("; ".join(faults))
     grid_s = common_grid(list(recording.clocks().values()), RATE_HZ)
-    if isinstance(recording.motion, HandTracks):
-        streams = _human_streams(recording.motion, grid_s, rules)
-    else:
-        streams = _robot_streams(recording.motion, grid_s)
     return Episode(
         id=recording.id,
         task=recording.task,
@@ -186,7 +178,7 @@ def to_episode(recording: Recording, rules: ImportRules | None = None) -> Episod
         timestamps_s=np.arange(len(grid_s)) / RATE_HZ,
         cameras={camera: fitted(_on_grid(raw, grid_s), rules.fit) for camera, raw in recording.cameras.items()},
         provenance=_with_fit(recording.provenance, rules.fit),
-        **streams,
+        **_motion_streams(recording.motion, grid_s, rules),
     )
 
 
@@ -197,51 +189,14 @@ def _with_fit(provenance: Provenance, fit: PictureFit | None) -> Provenance:
     return replace(provenance, details={**provenance.details, PICTURE_FIT: fit.to_json()})
 
 
-def _human_streams(hands: HandTracks, grid_s: ndarray, rules: ImportRules) -> dict[str, ndarray]:
-    seen = hands.seen(rules.min_confidence)
-    for hand, name in enumerate(HANDS):
-        if not seen[:, hand].any():
-            raise MotionError(
-                f"hands: the {name} hand was never seen: none of {len(seen)} samples has a confidence of "
-                f"{rules.min_confidence} or more, finite keypoints and a rotation matrix"
-            )
-    tracks = [_clean_hand(hands, hand, seen[:, hand], grid_s, rules) for hand in range(2)]
-    state = np.concatenate([track.state() for track in tracks], axis=1).astype(np.float32)
-    pinch = _effector_vectors(tracks)
-    return {
-        "effector_state": pinch,
-        "effector_action": np.concatenate([pinch[1:], pinch[-1:]]),
-        "state": state,
-        # Absolute hand targets (appendix, training): where the hand is one step later; the last frame holds.
-        "action": np.concatenate([state[1:], state[-1:]]),
-        "effector_m": np.stack([track.wrist_m for track in tracks], axis=1).astype(np.float32),
-        "reliable": np.stack([track.reliable for track in tracks], axis=1),
-    }
-
-
-def _effector_vectors(tracks: Sequence[CleanTrack]) -> ndarray:
-    """Both hands in effector space: their pinch frames and openings."""
-    rotations = [Rotation.from_quat(track.pinch_quaternions).as_matrix() for track in tracks]
-    poses = EffectorPoses(
-        position_m=np.stack([track.pinch_m for track in tracks], axis=1),
-        rotation=np.stack(rotations, axis=1),
-        opening_01=np.stack([track.aperture_01 for track in tracks], axis=1),
-    )
-    return pack(poses).astype(np.float32)
-
-
-def _clean_hand(hands: HandTracks, hand: int, seen: ndarray, grid_s: ndarray, rules: ImportRules) -> CleanTrack:
-    keypoints_m, matrices = hands.keypoints_m[:, hand], hands.wrist_rotation[:, hand]
-    return clean_track(
-        times_s=hands.timestamps_s,
-        wrist_m=keypoints_m[:, 0],
-        quaternions=Rotation.from_matrix(np.where(seen[:, None, None], matrices, np.eye(3))).as_quat(),
-        aperture_01=aperture_01(keypoints_m, hands.order),
-        pinch=pinch_track(keypoints_m, hands.order, right_hand=HANDS[hand] == "right"),
-        usable=seen,
-        grid_s=grid_s,
-        how=rules.cleaning,
-    )
+def _motion_streams(
+    motion: HandTracks | HandPoses | RobotLog, grid_s: ndarray, rules: ImportRules
+) -> dict[str, ndarray]:
+    if isinstance(motion, HandTracks):
+        return track_streams(motion, grid_s, rules.min_confidence, rules.cleaning)
+    if isinstance(motion, HandPoses):
+        return pose_streams(motion, grid_s, rules.cleaning)
+    return _robot_streams(motion, grid_s)
 
 
 def _robot_streams(log: RobotLog, grid_s: ndarray) -> dict[str, ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.lib.npyio import NpzFile
 
-from egorecovery.capture.recording import HandTracks, RawCamera, Recording, RobotLog
+from egorecovery.capture.recording import HandPoses, HandTracks, RawCamera, Recording, RobotLog
 from egorecovery.capture.recording_images import load_frames, reading
 from egorecovery.episodes import Camera, Intrinsics, Provenance, Side, Source, episode_id, task_named
 from egorecovery.errors import EgoRecoveryError, RecordingError
@@ -40,6 +40,8 @@ def find_recordings(paths: list[Path]) -> list[Path]:
 
 def save_recording(recording: Recording, directory: Path) -> None:
     """Writes the description last, so a directory that has one is complete."""
+    if isinstance(recording.motion, HandPoses):
+        raise RecordingError(f"{recording.id}: a recording of a person holds 21 keypoints per hand, not wrists alone")
     directory.mkdir(parents=True)
     for camera, raw in recording.cameras.items():
         images = directory / camera / "rgb"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from egorecovery.capture import Imported, PictureFit
     from egorecovery.capture.formats.importer import ImportAs, Importer, Robot
 
+FRAMES_AND_SCALES = ("gripper_range", "transform")
 WORKCELL = "the workcell's arms"
 
 
@@ -44,6 +45,12 @@ class Import:
     """Which camera is which, as in head=cam_high left_wrist=cam_left, where names do not tell."""
     robot: Path | None = None
     """The arms, MJCF, URDF or JSON (docs/kinematics.md): where the fingertips are, from the joints."""
+    gripper_range: tuple[str, ...] = ()
+    """What grippers read, as in state=0.02,0.058 action=-0.3,1.6: CLOSED,OPEN; else the data set's extremes."""
+    transform: Path | None = None
+    """Where the data's frame lies in the workspace, JSON (docs/hand_tracks.md)."""
+    hands: Path | None = None
+    """Hand tracks of clips that are only pictures: an npz, or a folder of them (docs/hand_tracks.md)."""
     image_size: int | None = None
     """Make pictures squares of that many pixels."""
     fit: Literal["letterbox", "crop"] = "letterbox"
@@ -79,7 +86,7 @@ class Import:
             return 0
         if self.out is None:
             raise RecipeError("--out is missing: name the store to add to, or use --dry-run")
-        if self.format != "recordings" and not self.json:
+        if (self.format != "recordings" or self.hands) and not self.json:
             for note in importer.findings().notes:
                 messages.print(f"note: {note}", soft_wrap=True)
         imported: list[Imported] = []
@@ -109,30 +116,46 @@ class Import:
 
         if not self.paths:
             raise RecipeError("name what to import: recordings, a data set, or directories of them")
-        if self.format == "recordings":
-            for said in ("task", "active", "source", "operator", "name", "recorded_at", "camera"):
+        if self.format == "recordings" and self.hands is None:
+            for said in ("task", "active", "source", "operator", "name", "recorded_at", "camera", *FRAMES_AND_SCALES):
                 if self._given(said):
                     raise RecipeError(f"--{said.replace('_', '-')}: recordings say it themselves; leave it out")
         options: dict[str, Any] = {"aloha": self.aloha, "lerobot": self.lerobot, "egoverse": self.egoverse}
         for format in options.keys() - {self.format}:
             if self._given(format):
                 raise RecipeError(f"options of {format} are for --format {format}, this is {self.format}")
+        if self.hands is not None:
+            return self._hand_clips(self.hands)
         if self.format == "recordings":
             return RecordingFolders.found(self.paths, self._robot() if self.robot else None)
         return open_data_set(self.format, self.paths, self._import_as(), options[self.format])
+
+    def _hand_clips(self, hands: Path) -> "Importer":
+        from egorecovery.capture.formats.hand_clips import HandClips
+        from egorecovery.errors import RecipeError
+
+        if self.format != "recordings":
+            raise RecipeError(f"--hands goes with pictures, not with --format {self.format}; leave one of them out")
+        for said in ("camera", "robot", "gripper_range"):
+            if self._given(said):
+                raise RecipeError(f"--{said.replace('_', '-')} does not go with --hands; leave it out")
+        return HandClips.found(self.paths, self._import_as(), hands, self.transform)
 
     def _given(self, name: str) -> bool:
         return getattr(self, name) != getattr(Import(paths=()), name)
 
     def _import_as(self) -> "ImportAs":
         from egorecovery.capture.formats.camera_names import parsed_cameras
+        from egorecovery.capture.formats.grippers import parse_ranges
         from egorecovery.capture.formats.importer import ImportAs, parsed_time
         from egorecovery.episodes import Side, Source, task_named
         from egorecovery.errors import RecipeError
 
         for said in ("task", "source"):
             if not getattr(self, said):
-                raise RecipeError(f"--{said} is missing: {self.format} data does not say it")
+                raise RecipeError(
+                    f"--{said} is missing: {'a clip' if self.hands else self.format + ' data'} does not say it"
+                )
         return ImportAs(
             task=task_named(self.task, tuple(Side(side) for side in self.active)),
             source=Source(self.source),
@@ -141,6 +164,8 @@ class Import:
             name=self.name,
             recorded_at=parsed_time(self.recorded_at),
             cameras=parsed_cameras(self.camera),
+            grippers=parse_ranges(self.gripper_range),
+            transform=self.transform,
         )
 
     def _robot(self) -> "Robot":

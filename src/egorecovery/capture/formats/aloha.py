@@ -2,20 +2,29 @@
 
 # N samples
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from numpy import ndarray
 
+from egorecovery.capture.film import raw_camera
 from egorecovery.capture.formats import hdf5_reading
 from egorecovery.capture.formats.grippers import COLUMNS, GripperRange, GripperRanges, normalised, ranges_of
-from egorecovery.capture.formats.pictures import guessed_intrinsics, require_size, same_sizes, swapped, whole_jpeg
+from egorecovery.capture.formats.pictures import (
+    guessed_intrinsics,
+    jpeg_size_hw,
+    require_size,
+    same_sizes,
+    swapped,
+    whole_jpeg,
+)
+from egorecovery.capture.picture_fit import PictureFit
 from egorecovery.capture.recording import RawCamera, RobotLog
-from egorecovery.episodes import Camera, JpegFrames
+from egorecovery.episodes import JpegFrames
 from egorecovery.episodes.vocabulary import STATE_DIM
 from egorecovery.errors import RecordingError
 from egorecovery.kinematics import unpack
@@ -27,7 +36,6 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".hdf5", ".h5")
 IMAGES = "observations/images"
-CAMERAS = {"cam_high": Camera.HEAD, "cam_left_wrist": Camera.LEFT_WRIST, "cam_right_wrist": Camera.RIGHT_WRIST}
 MAX_FRAMES = 200_000  # an hour at 50 Hz
 STILL = 1e-3  # a base whose commands stay below this has not been driven
 
@@ -53,8 +61,7 @@ class AlohaFile:
 
     path: Path
     frames: int
-    cameras: tuple[str, ...]  # those that are imported, by their names in the file
-    ignored: tuple[str, ...]
+    cameras: Mapping[str, tuple[int, int]]  # height and width by their names in the file, depth left out
     compressed: bool
     simulated: bool
     base_moves: bool  # a Mobile ALOHA whose base was driven
@@ -73,11 +80,16 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
     return sorted(found, key=_by_number)
 
 
+def trailing_number(path: Path) -> int | None:
+    """7 of episode_7.hdf5."""
+    digits = path.stem[len(path.stem.rstrip("0123456789")) :]
+    return int(digits) if 0 < len(digits) <= 9 else None
+
+
 def _by_number(path: Path) -> tuple[Path, str, int, str]:
     """episode_2 comes before episode_10."""
-    stem = path.stem.rstrip("0123456789")
-    digits = path.stem[len(stem) :]
-    return path.parent, stem, int(digits) if digits else -1, path.name
+    number = trailing_number(path)
+    return path.parent, path.stem.rstrip("0123456789"), -1 if number is None else number, path.name
 
 
 def look_at(path: Path) -> AlohaFile:
@@ -86,22 +98,23 @@ def look_at(path: Path) -> AlohaFile:
         state, action = _joints(file, "observations/qpos"), _joints(file, "action")
         if len(state) != len(action):
             raise RecordingError(f"{path}: observations/qpos has {len(state)} samples, action {len(action)}")
-        names = hdf5_reading.names_in(file, IMAGES)
-        used = tuple(name for name in names if name in CAMERAS)
-        for name in used:
-            _pictures(file, name, len(state))
-        base = hdf5_reading.dataset(file, "base_action")
+        stored = {name: _pictures(file, name, len(state)) for name in _names(file)}
         return AlohaFile(
             path=path,
             frames=len(state),
-            cameras=used,
-            ignored=tuple(name for name in names if name not in CAMERAS),
-            compressed=any(_is_compressed(_pictures(file, name, len(state))) for name in used),
+            cameras={name: _size_hw(array, f"{path}: {IMAGES}/{name}") for name, array in stored.items()},
+            compressed=any(_is_compressed(array) for array in stored.values()),
             simulated=bool(np.any(file.attrs.get("sim", False))),
-            base_moves=base is not None and base.nbytes < 2**26 and bool((np.abs(base[:]) > STILL).any()),
+            base_moves=_base_moves(file),
             lowest={"state": float(state[:, COLUMNS].min()), "action": float(action[:, COLUMNS].min())},
             highest={"state": float(state[:, COLUMNS].max()), "action": float(action[:, COLUMNS].max())},
         )
+
+
+def _base_moves(file: "h5py.File") -> bool:
+    """A Mobile ALOHA records the commands of its base, or of a base that stands."""
+    base = hdf5_reading.dataset(file, "base_action")
+    return base is not None and base.nbytes <= hdf5_reading.MAX_STREAM_BYTES and bool((np.abs(base[:]) > STILL).any())
 
 
 def gripper_ranges(files: Sequence[AlohaFile], given: GripperRanges) -> dict[str, GripperRange]:
@@ -127,31 +140,33 @@ def read_log(path: Path, reading: AlohaReading, arms: "Arms") -> RobotLog:
     )
 
 
-def read_cameras(path: Path, reading: AlohaReading) -> dict[Camera, RawCamera]:
-    """Pictures as JPEG; those that are JPEG in the right colours already, byte for byte."""
-    cameras = {}
+def read_camera(path: Path, name: str, reading: AlohaReading, fit: PictureFit | None = None) -> RawCamera:
+    """Pictures that are JPEG in the right colours already are taken byte for byte, to be fitted later."""
     with hdf5_reading.opened(path) as file:
         frames = len(_joints(file, "observations/qpos"))
-        for name in hdf5_reading.names_in(file, IMAGES):
-            if name not in CAMERAS:
-                continue
-            stored = _pictures(file, name, frames)
-            packed = _jpegs(file, name, stored, reading) if _is_compressed(stored) else _encoded(stored, reading)
-            cameras[CAMERAS[name]] = RawCamera(
-                frames=packed,
-                timestamps_s=np.arange(frames) / reading.rate_hz,
-                intrinsics=guessed_intrinsics(packed.size_hw),
-            )
-    if not cameras:
-        raise RecordingError(f"{path}: none of the cameras {', '.join(CAMERAS)} is in {IMAGES}")
-    return cameras
+        stored = _pictures(file, name, frames)
+        clock_s = np.arange(frames) / reading.rate_hz
+        known = guessed_intrinsics(_size_hw(stored, f"{path}: {IMAGES}/{name}"))
+        if _is_compressed(stored):
+            return RawCamera(frames=_jpegs(file, name, stored, reading), timestamps_s=clock_s, intrinsics=known)
+        return raw_camera(_raw(stored, reading), clock_s, known, fit)
+
+
+def _names(file: "h5py.File") -> list[str]:
+    return [name for name in hdf5_reading.names_in(file, IMAGES) if "_depth" not in name]
+
+
+def _size_hw(stored: "h5py.Dataset", where: str) -> tuple[int, int]:
+    if not _is_compressed(stored):
+        return stored.shape[1], stored.shape[2]
+    return jpeg_size_hw(np.asarray(stored[0]).tobytes(), f"{where}, frame 0")
 
 
 def _joints(file: "h5py.File", name: str) -> Float[ndarray, "N 14"]:
     joints = hdf5_reading.numbers(file, name, STATE_DIM)
     if not 2 <= len(joints) <= MAX_FRAMES:
         raise RecordingError(f"{file.filename}: {name} has {len(joints)} samples, between 2 and {MAX_FRAMES} expected")
-    bad = ~np.isfinite(joints).all(axis=1)
+    bad = np.asarray(~np.isfinite(joints).all(axis=1))
     if bad.any():
         raise RecordingError(
             f"{file.filename}: {name} is NaN or infinite in {bad.sum()} of {len(bad)} samples, "
@@ -183,9 +198,11 @@ def _is_compressed(stored: "h5py.Dataset") -> bool:
     return (stored.dtype == np.uint8 and stored.ndim == 2) or (stored.dtype.kind == "S" and stored.ndim == 1)
 
 
-def _encoded(stored: "h5py.Dataset", reading: AlohaReading) -> JpegFrames:
+def _raw(stored: "h5py.Dataset", reading: AlohaReading) -> Iterator[UInt8[ndarray, "H W 3"]]:
+    """One picture at a time: a minute is gigabytes."""
     order = slice(None, None, -1 if reading.channel_order == "bgr" else 1)
-    return JpegFrames.encode(stored[frame][..., order] for frame in range(len(stored)))  # a minute is gigabytes
+    for frame in range(len(stored)):
+        yield stored[frame][..., order]
 
 
 def _jpegs(file: "h5py.File", name: str, stored: "h5py.Dataset", reading: AlohaReading) -> JpegFrames:
@@ -213,7 +230,7 @@ def _cut(file: "h5py.File", name: str, stored: "h5py.Dataset", where: str) -> It
 
 def _lengths(file: "h5py.File", name: str, frames: int) -> ndarray | None:
     """A row per camera, in the order in which HDF5 lists them, depth left out."""
-    names = [each for each in hdf5_reading.names_in(file, IMAGES) if "_depth" not in each]
+    names = _names(file)
     if hdf5_reading.dataset(file, "compress_len") is None:
         return None
     stored = hdf5_reading.numbers(file, "compress_len", frames)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from egorecovery.capture.formats.grippers import GripperRanges
 from egorecovery.capture.picture_fit import PictureFit
 from egorecovery.capture.recording import Recording
 from egorecovery.episodes import Camera, EpisodeId, Provenance, Source, Task, episode_id
@@ -43,6 +44,8 @@ class ImportAs:
     name: str = ""  # episodes are called NAME-000000 and so on; the data set's own name where empty
     recorded_at: datetime = UNKNOWN_TIME  # when the first episode began
     cameras: Mapping[Camera, str] = field(default_factory=dict)  # ours to theirs, where their names do not tell
+    grippers: GripperRanges = field(default_factory=dict)  # what state and action read, closed and open
+    transform: Path | None = None  # from the data's frame to the workspace frame (docs/hand_tracks.md)
 
     def id_of(self, data_set: str, number: int) -> EpisodeId:
         """Safe as a folder, whatever the data set is called."""

@@ -30,5 +30,8 @@ class LeRobotOptions:
 class EgoVerseOptions:
     """EgoVerse only."""
 
+    keypoint_order: Literal["aria", "openpose", "mano"] = "aria"
+    """egoverse: how the 21 points of a hand are numbered."""
+
 
 Options = AlohaOptions | LeRobotOptions | EgoVerseOptions

@@ -66,7 +66,7 @@ def swapped(encoded: bytes, where: str) -> bytes:
 
 
 def guessed_intrinsics(size_hw: tuple[int, int]) -> Intrinsics:
-    """A pinhole of about 53 degrees across, for data sets without a calibration. Training does not use it."""
+    """A pinhole of 53 degrees across, for data without calibration. Training does not use it."""
     height, width = size_hw
     return Intrinsics(width=width, height=height, fx=width, fy=width, cx=width / 2, cy=height / 2)
 
