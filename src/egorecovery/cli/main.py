@@ -15,6 +15,7 @@ from egorecovery.cli.demo import Demo
 from egorecovery.cli.diagnose import Diagnose
 from egorecovery.cli.evaluate import Evaluate
 from egorecovery.cli.experiment import Experiment
+from egorecovery.cli.export import Export
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
@@ -33,6 +34,7 @@ VERBS = {
     "train": Train,
     "experiment": Experiment,
     "diagnose": Diagnose,
+    "export": Export,
     "inspect": Inspect,
     "verify": Verify,
     "bench": Bench,

@@ -24,6 +24,16 @@ class LeRobotOptions:
     """lerobot: the feature that is the robot's state, 14 numbers."""
     action_key: str = "action"
     """lerobot: the feature that is the robot's action, 14 numbers."""
+    joint_columns: tuple[int, ...] = ()
+    """lerobot: for features of another size, the 14 columns that are left joints, left gripper, right joints, right
+    gripper."""
+    lerobot_gripper_range: tuple[str, ...] = ()
+    """lerobot: what grippers read that are not from 0 to 1, as in state=CLOSED,OPEN action=CLOSED,OPEN."""
+    intervention_key: str = ""
+    """lerobot: the feature that marks interventions, where it is not called intervention."""
+    interventions: Literal["propose", "cut"] = "propose"
+    """lerobot: the end of the first intervention is proposed as the recovery boundary; cut also leaves out what came
+    before it."""
 
 
 @dataclass(frozen=True, kw_only=True)
