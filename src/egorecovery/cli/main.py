@@ -20,6 +20,7 @@ from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
 from egorecovery.cli.simulate import Simulate
+from egorecovery.cli.track import Track
 from egorecovery.cli.train import Train
 from egorecovery.cli.verify import Verify
 from egorecovery.errors import EgoRecoveryError
@@ -31,6 +32,7 @@ VERBS = {
     "annotate": Annotate,
     "label": Label,
     "evaluate": Evaluate,
+    "track": Track,
     "train": Train,
     "experiment": Experiment,
     "diagnose": Diagnose,

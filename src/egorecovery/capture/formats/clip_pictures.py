@@ -9,7 +9,7 @@ import av
 import numpy as np
 from av.container import InputContainer
 from av.error import FFmpegError
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, UInt8, UInt16
 from numpy import ndarray
 
 from egorecovery.capture.film import raw_camera
@@ -41,25 +41,36 @@ class ClipCamera:
         frames = JpegFrames.pack(list(same_sizes(encoded, str(self.path))))
         if not len(frames):
             raise RecordingError(f"{self.path}: no pictures in rgb/")
-        return RawCamera(frames=frames, timestamps_s=self._clock(len(frames)), intrinsics=self._known(*frames.size_hw))
+        return RawCamera(
+            frames=frames,
+            timestamps_s=self._clock(len(frames)),
+            intrinsics=self._known(*frames.size_hw),
+            depth_mm=self._depth(self.path / "depth_mm.npy"),
+        )
 
     def _video(self, fit: PictureFit | None) -> RawCamera:
         """At the times that the container gives its frames: a phone's video has no even rate."""
         times_s = video_times_s(self.path)
         known = self._known(*video_size_hw(self.path))
-        return raw_camera(video_pictures(self.path), times_s, known, fit)
+        depth_mm = self._depth(self.path.with_name("depth_mm.npy")) if self.path.stem == "rgb" else None
+        return raw_camera(video_pictures(self.path), times_s, known, fit, depth_mm)
 
     def _clock(self, frames: int) -> Float[ndarray, " N"]:
         path = self.path / "timestamps_s.npy"
         if not path.is_file():
             raise RecordingError(f"{path} is missing: when was each of the {frames} pictures taken, in seconds?")
-        try:
-            times_s = np.load(path, allow_pickle=False, mmap_mode="r")
-        except DAMAGE as error:
-            raise RecordingError(f"{path} cannot be read ({error}); write it with np.save") from None
-        if not isinstance(times_s, ndarray) or times_s.dtype.kind not in "fiu" or times_s.shape != (frames,):
-            raise RecordingError(f"{path} must hold {frames} times, one per picture")
+        times_s = _mapped(path)
+        if times_s.dtype.kind not in "fiu" or times_s.shape != (frames,):
+            raise RecordingError(f"{path} must hold {frames} times, one per picture, it holds {times_s.shape}")
         return np.asarray(times_s, np.float64)
+
+    def _depth(self, path: Path) -> UInt16[ndarray, "N h w"] | None:
+        if not path.is_file():
+            return None
+        depth_mm = _mapped(path)
+        if depth_mm.dtype != np.uint16 or depth_mm.ndim != 3:
+            raise RecordingError(f"{path} must be uint16 of shape (N, h, w), it is {depth_mm.dtype} {depth_mm.shape}")
+        return depth_mm
 
     def _known(self, height: int, width: int) -> Intrinsics:
         path = self.path / "intrinsics.json" if self.path.is_dir() else self.path.with_suffix(".json")
@@ -123,6 +134,17 @@ def _decoding(path: Path) -> Iterator[None]:
         yield
     except (FFmpegError, IndexError, ValueError) as error:
         raise RecordingError(f"{path} cannot be decoded as video ({error}); copy or export it again") from error
+
+
+def _mapped(path: Path) -> ndarray:
+    """An array that is read where it is used; one that declares more than the file holds cannot be mapped."""
+    try:
+        array = np.load(path, allow_pickle=False, mmap_mode="r")
+    except DAMAGE as error:
+        raise RecordingError(f"{path} cannot be read ({error}); write it with np.save") from None
+    if not isinstance(array, ndarray):
+        raise RecordingError(f"{path} is an archive; write one array with np.save")
+    return array
 
 
 def _bytes(path: Path) -> bytes:

@@ -47,7 +47,7 @@ class HandClips(Importer):
         clips = tuple(
             Clip(
                 path=path,
-                cameras=_cameras(path),
+                cameras=clip_cameras(path),
                 hands=_beside(hands, path, ".npz"),
                 transform=None if transform is None else _beside(transform, path, ".json"),
             )
@@ -122,7 +122,7 @@ def _beside(given: Path, clip: Path, suffix: str) -> Path:
     return given / f"{clip.stem}{suffix}" if given.is_dir() else given
 
 
-def _cameras(path: Path) -> dict[Camera, ClipCamera]:
+def clip_cameras(path: Path) -> dict[Camera, ClipCamera]:
     """A video is the head camera's; a folder has CAMERA.mp4, CAMERA/rgb.mp4 or CAMERA/rgb/ for each."""
     if path.is_file():
         return {Camera.HEAD: ClipCamera(path)}
