@@ -7,9 +7,11 @@ from egorecovery.episodes import Camera
 from egorecovery.errors import RecordingError
 
 USUAL = {
-    **dict.fromkeys(("cam_high", "cam_head", "head", "high", "top", "front", "main", "ego"), Camera.HEAD),
-    **dict.fromkeys(("cam_left_wrist", "left_wrist", "wrist_left", "left"), Camera.LEFT_WRIST),
-    **dict.fromkeys(("cam_right_wrist", "right_wrist", "wrist_right", "right"), Camera.RIGHT_WRIST),
+    **dict.fromkeys(
+        ("cam_high", "cam_head", "head", "high", "top", "front", "front_1", "front_img_1", "main", "ego"), Camera.HEAD
+    ),
+    **dict.fromkeys(("cam_left_wrist", "left_wrist", "left_wrist_img", "wrist_left", "left"), Camera.LEFT_WRIST),
+    **dict.fromkeys(("cam_right_wrist", "right_wrist", "right_wrist_img", "wrist_right", "right"), Camera.RIGHT_WRIST),
 }
 
 

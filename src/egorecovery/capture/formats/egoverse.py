@@ -107,7 +107,7 @@ class EgoVerseEpisodes(Importer):
             cameras={ours: self._camera(streams, theirs, clock_s) for ours, theirs in self.cameras.items()},
             motion=self._motion(streams, clock_s),
             provenance=self.wanted.provenance(
-                started_s=sum(each.frames / (each.rate_hz or 25.0) for each in self.episodes[:episode]),
+                started_s=sum((each.frames / (each.rate_hz or 25.0) for each in self.episodes[:episode]), start=0.0),
                 duration_s=float(clock_s[-1]),
                 recorder="EgoVerse",
                 details=details,
@@ -274,14 +274,18 @@ def _gripper_ranges(episodes: Sequence[EgoVerseEpisode], kind: Kind, wanted: Imp
         return {}
     lowest: dict[str, float] = dict.fromkeys(STREAMS, np.inf)
     highest: dict[str, float] = dict.fromkeys(STREAMS, -np.inf)
+    refused: list[RecordingError] = []
     for episode in episodes:
         try:
             streams = EgoVerseStreams(episode)
             read = streams.joints() if kind == "joints" else [p[..., POSE] for p in streams.tool_poses()]
-        except RecordingError:
-            continue  # refused when its turn comes
+        except RecordingError as error:
+            refused.append(error)  # told again when its turn comes
+            continue
         for name, numbers in zip(STREAMS, read, strict=True):
             readings = numbers[:, COLUMNS] if kind == "joints" else numbers
             lowest[name] = min(lowest[name], float(readings.min()))
             highest[name] = max(highest[name], float(readings.max()))
+    if len(refused) == len(episodes):
+        raise refused[0]
     return ranges_of(lowest, highest, wanted.grippers)

@@ -4,7 +4,6 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -34,14 +33,12 @@ def require_within(size: int | None, chunk_spec: Any) -> None:
         raise RecordingError(f"a chunk inflates to {said} bytes, at most {allowed_bytes(chunk_spec)} are expected")
 
 
-@dataclass(frozen=True)
 class BoundedZstd(ZstdCodec):
     def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
         require_within(zstd_content_bytes(chunk_bytes.to_bytes()), chunk_spec)
         return super()._decode_sync(chunk_bytes, chunk_spec)
 
 
-@dataclass(frozen=True)
 class BoundedGzip(GzipCodec):
     def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
         limit = allowed_bytes(chunk_spec)
@@ -50,7 +47,6 @@ class BoundedGzip(GzipCodec):
         return chunk_spec.prototype.buffer.from_bytes(inflated)
 
 
-@dataclass(frozen=True)
 class BoundedBlosc(BloscCodec):
     def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
         raw = chunk_bytes.to_bytes()
@@ -61,7 +57,6 @@ class BoundedBlosc(BloscCodec):
         return self._decode_sync(chunk_bytes, chunk_spec)
 
 
-@dataclass(frozen=True)
 class BoundedBlobs(VLenBytesCodec):
     """As many blobs as the chunk has, each within the bytes that are there."""
 
