@@ -1,8 +1,8 @@
 """npz archives of unknown origin: every member is measured against its own header before it is read."""
 
+from io import BytesIO
 from math import prod
 from pathlib import Path
-from typing import IO
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
@@ -49,22 +49,22 @@ def _check_members(members: list[ZipInfo], path: Path) -> None:
 
 def _array(archive: ZipFile, member: ZipInfo, path: Path) -> ndarray:
     where = f"{path}: {member.filename.removesuffix('.npy')}"
-    with archive.open(member) as stream:
-        shape, fortran, dtype = _header(stream, where)
-        if dtype.hasobject or dtype.kind not in "fiubU" or dtype.itemsize > MAX_HEADER_BYTES:
-            raise RecordingError(f"{where} holds {dtype}; numbers or short texts are wanted, nothing else is read")
-        wanted = prod(shape) * dtype.itemsize
-        if wanted > member.file_size:
-            raise RecordingError(
-                f"{where} declares shape {shape} ({wanted} bytes), the archive has {member.file_size} bytes of it"
-            )
-        raw = stream.read(wanted)
+    stream = BytesIO(archive.read(member))
+    shape, fortran, dtype = _header(stream, where)
+    if dtype.hasobject or dtype.kind not in "fiubU" or dtype.itemsize > MAX_HEADER_BYTES:
+        raise RecordingError(f"{where} holds {dtype}; numbers or short texts are wanted, nothing else is read")
+    wanted = prod(shape) * dtype.itemsize
+    if wanted > member.file_size:
+        raise RecordingError(
+            f"{where} declares shape {shape} ({wanted} bytes), the archive has {member.file_size} bytes of it"
+        )
+    raw = stream.read(wanted)
     if len(raw) != wanted:
         raise RecordingError(f"{where} is cut short: {len(raw)} of {wanted} bytes; write it again")
     return np.frombuffer(raw, dtype).reshape(shape, order="F" if fortran else "C")
 
 
-def _header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype]:
+def _header(stream: BytesIO, where: str) -> tuple[tuple[int, ...], bool, np.dtype]:
     """Shape, order and type, by numpy's own reader of headers, which evaluates no code."""
     version = npy.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
