@@ -16,6 +16,11 @@ from egorecovery.capture.synthetic import synthetic_recording
 from egorecovery.cli.main import main
 from egorecovery.episodes import PAPER_TASKS, Camera, EpisodeStore, Intrinsics, Source
 from egorecovery.errors import RecordingError
+from egorecovery.experiments.cell import settled
+from egorecovery.intent import label_store
+from egorecovery.policy.checkpoint import open_checkpoint
+from egorecovery.policy.config_json import from_json, to_json
+from training_store import BOUNDARY, PIXELS, annotate, tiny_recipe, training_arguments
 
 TASK = PAPER_TASKS["cube_stack"]
 NO_ARMS = Robot(name="none", arms=dict)  # never asked for
@@ -160,3 +165,42 @@ def test_where_nobody_says_when_the_episode_says_that_nobody_did():
     assert made.details["wall_clock"] == "unknown"
     said = replace(wanted, recorded_at=UNKNOWN_TIME.replace(year=2026))
     assert "wall_clock" not in said.provenance(started_s=0.0, duration_s=4.0, recorder="x", details={}).details
+
+
+def fitted_store(made_up, root, fits):
+    """A labelled store to train on whose episodes say which rule their pictures went through, per source."""
+    store = EpisodeStore.create(root / "store")
+    with store.writing() as writer:
+        for name in made_up.ids():
+            episode = made_up.read(name)
+            rule = fits.get(episode.source)
+            details = {"picture_fit": {"image_size": PIXELS, "fit": rule}} if rule else {}
+            writer.add(replace(episode, provenance=replace(episode.provenance, details=details)))
+    annotate(store, BOUNDARY)
+    label_store(store)
+    return store
+
+
+def test_training_takes_the_robots_rule_into_its_checkpoint(made_up, tmp_path):
+    letterboxed = dict.fromkeys(Source, "letterbox") | {Source.HUMAN_RECOVERY: "crop"}  # people's cameras are others
+    store = fitted_store(made_up, tmp_path, letterboxed)
+    assert main(training_arguments(store, tmp_path / "run", steps=2)) == 0
+    assert open_checkpoint(tmp_path / "run").config.picture_fit == "letterbox"
+    assert main(training_arguments(store, tmp_path / "run", steps=2, resume=True)) == 0
+
+
+def test_robot_pictures_that_were_fitted_in_two_ways_cannot_be_trained_on_together(made_up, tmp_path, capsys):
+    store = fitted_store(made_up, tmp_path, {Source.ROBOT_SUCCESS: "letterbox", Source.ROBOT_RECOVERY: "crop"})
+    assert main(training_arguments(store, tmp_path / "run", steps=2)) == 2
+    assert "fitted in different ways" in capsys.readouterr().err
+
+
+def test_data_without_a_rule_gives_the_recipe_and_the_hash_it_always_gave():
+    recipe = tiny_recipe(steps=2)
+    assert recipe.policy.picture_fit == "exact"
+    settings = to_json(recipe)
+    older = {**settings, "policy": {k: v for k, v in settings["policy"].items() if k != "picture_fit"}}
+    assert settled("recipe", settings) == settled("recipe", older)
+    assert from_json(type(recipe), older) == recipe
+    letterboxed = {**settings, "policy": {**settings["policy"], "picture_fit": "letterbox"}}
+    assert settled("recipe", letterboxed) != settled("recipe", older)
