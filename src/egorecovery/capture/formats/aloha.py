@@ -207,35 +207,28 @@ def _raw(stored: "h5py.Dataset", reading: AlohaReading) -> Iterator[UInt8[ndarra
 
 def _jpegs(file: "h5py.File", name: str, stored: "h5py.Dataset", reading: AlohaReading) -> JpegFrames:
     where = f"{file.filename}: {IMAGES}/{name}"
-    pictures = list(same_sizes(_cut(file, name, stored, where), where))
+    rows = (np.asarray(stored[number]).tobytes() for number in range(len(stored)))
+    whole = (whole_jpeg(row, f"{where}, frame {number}") for number, row in enumerate(rows))
+    pictures = list(same_sizes(whole, where))
+    _require_lengths(file, [len(encoded) for encoded in pictures], where)
     if reading.channel_order == "bgr":
         pictures = [swapped(encoded, f"{where}, frame {number}") for number, encoded in enumerate(pictures)]
     return JpegFrames.pack(pictures)
 
 
-def _cut(file: "h5py.File", name: str, stored: "h5py.Dataset", where: str) -> Iterator[bytes]:
-    """Rows are padded with zeros to the longest; `compress_len` says how long each is, where it is there."""
-    lengths = _lengths(file, name, len(stored))
-    for number in range(len(stored)):
-        row = np.asarray(stored[number]).tobytes()
-        if lengths is not None:
-            if not 0 < lengths[number] <= len(row) or row[lengths[number] :].strip(b"\0"):
-                raise RecordingError(
-                    f"{where}, frame {number}: compress_len says {lengths[number]} bytes, the row has "
-                    f"{len(row.rstrip(bytes(1)))} of {len(row)}; compress the file again"
-                )
-            row = row[: lengths[number]]
-        yield whole_jpeg(row, f"{where}, frame {number}")
+def _require_lengths(file: "h5py.File", found: list[int], where: str) -> None:
+    """Rows are padded with zeros, so a picture's end is seen; `compress_len` must agree where it is there.
 
-
-def _lengths(file: "h5py.File", name: str, frames: int) -> ndarray | None:
-    """A row per camera, in the order in which HDF5 lists them, depth left out."""
-    names = _names(file)
+    It has a row per camera: Mobile ALOHA's recorder writes them in its own order of cameras, its compression script in
+    that of their names, and neither says so. A camera's row is the one that fits.
+    """
     if hdf5_reading.dataset(file, "compress_len") is None:
-        return None
-    stored = hdf5_reading.numbers(file, "compress_len", frames)
-    if len(stored) != len(names) or not np.isfinite(stored).all():
+        return
+    said = hdf5_reading.numbers(file, "compress_len", len(found))
+    differs = said != np.array(found)
+    if not len(said) or differs.sum(axis=1).min() > 0:
+        closest = differs[np.argmin(differs.sum(axis=1))] if len(said) else np.ones(len(found), bool)
         raise RecordingError(
-            f"{file.filename}: compress_len has {len(stored)} rows for {len(names)} cameras ({', '.join(names)})"
+            f"{where}: no row of compress_len fits its pictures; the closest differs in {closest.sum()} of "
+            f"{len(found)}, first at frame {int(np.argmax(closest))}; compress the file again"
         )
-    return stored[names.index(name)].astype(np.int64)
