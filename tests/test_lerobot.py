@@ -12,7 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from egorecovery.capture import PictureFit, to_episode
+from egorecovery.capture.formats.grippers import parse_ranges
+from egorecovery.capture.formats.lerobot import open_paths
 from egorecovery.capture.formats.lerobot_pictures import depth_of_codes
+from egorecovery.capture.formats.options import LeRobotOptions
 from egorecovery.capture.importing import ImportRules, import_episodes
 from egorecovery.cli.main import main
 from egorecovery.episodes import RATE_HZ, Camera, EpisodeStore, Source
@@ -28,6 +31,7 @@ from lerobot_data import (
     HEAD,
     LENGTHS,
     VIDEO,
+    WANTED,
     change_info,
     change_table,
     make_data_set,
@@ -182,9 +186,10 @@ def test_grippers_of_another_scale_are_refused_until_their_range_is_said(data_se
 
     plain = opened(data_set).load(0, None)
     change_table(data_set, DATA, wider)
-    with pytest.raises(RecordingError, match=r"read 0\.02 to 3\.02.*--lerobot-gripper-range state=CLOSED,OPEN"):
+    with pytest.raises(RecordingError, match=r"read 0\.02 to 3\.02.*--gripper-range state=CLOSED,OPEN"):
         opened(data_set).load(0, None)
-    again = opened(data_set, lerobot_gripper_range=("state=0.02,3.02",)).load(0, None)
+    said = replace(WANTED, grippers=parse_ranges(["state=0.02,3.02"]))
+    again = open_paths([data_set], said, LeRobotOptions()).load(0, None)
     np.testing.assert_allclose(again.motion.state, plain.motion.state, atol=1e-6)
 
 

@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from egorecovery.capture.film import raw_camera
 from egorecovery.capture.formats.camera_names import chosen_cameras
-from egorecovery.capture.formats.grippers import COLUMNS, GripperRanges, normalised, parse_ranges
+from egorecovery.capture.formats.grippers import COLUMNS, normalised
 from egorecovery.capture.formats.importer import Findings, ImportAs, Importer
 from egorecovery.capture.formats.lerobot_files import (
     EFFECTORS,
@@ -47,6 +47,8 @@ def open_paths(paths: Sequence[Path], wanted: ImportAs, options: LeRobotOptions)
         raise RecordingError(
             f"LeRobot data sets are imported as a robot's, not as {wanted.source}: say --source robot_recovery"
         )
+    if wanted.transform:
+        raise RecordingError("--transform does not go with LeRobot data sets: place the arms in --robot FILE instead")
     if len(paths) != 1:
         raise RecordingError("import one LeRobot data set at a time: name its directory, the one that has meta/")
     return LeRobotDataSet(root=paths[0], wanted=wanted, options=options)
@@ -73,15 +75,10 @@ class LeRobotDataSet(Importer):
         for key, option in ((self.options.state_key, "--state-key"), (self.options.action_key, "--action-key")):
             self._require_joints(data_set.feature(key, option))
         self._cameras_of(depth=False)
-        self._grippers  # noqa: B018 - a range that cannot be parsed is said now
 
     @property
     def _data_set(self) -> DataSet:
         return _known(self.root)
-
-    @property
-    def _grippers(self) -> GripperRanges:
-        return parse_ranges(self.options.lerobot_gripper_range)
 
     def places(self) -> list[str]:
         return [f"{self.root}: episode {episode.index}" for episode in self._data_set.episodes]
@@ -218,13 +215,13 @@ class LeRobotDataSet(Importer):
         values = table.numbers(key, self._data_set.features[key].shape[0])
         if self.options.joint_columns:
             values = values[:, list(self.options.joint_columns)]
-        if stream in self._grippers:
-            return normalised(values, self._grippers[stream])
+        if stream in self.wanted.grippers:
+            return normalised(values, self.wanted.grippers[stream])
         lowest, highest = float(values[:, COLUMNS].min()), float(values[:, COLUMNS].max())
         if lowest < OPENINGS_01[0] or highest > OPENINGS_01[1]:
             raise RecordingError(
                 f"{table.where}: the grippers of {key} read {lowest:.3g} to {highest:.3g}, from 0 (closed) to 1 (open) "
-                f"wanted; say what they read with --lerobot-gripper-range {stream}=CLOSED,OPEN"
+                f"wanted; say what they read with --gripper-range {stream}=CLOSED,OPEN"
             )
         return values
 

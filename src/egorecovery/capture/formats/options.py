@@ -27,8 +27,6 @@ class LeRobotOptions:
     joint_columns: tuple[int, ...] = ()
     """lerobot: for features of another size, the 14 columns that are left joints, left gripper, right joints, right
     gripper."""
-    lerobot_gripper_range: tuple[str, ...] = ()
-    """lerobot: what grippers read that are not from 0 to 1, as in state=CLOSED,OPEN action=CLOSED,OPEN."""
     intervention_key: str = ""
     """lerobot: the feature that marks interventions, where it is not called intervention."""
     interventions: Literal["propose", "cut"] = "propose"
