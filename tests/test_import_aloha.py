@@ -309,7 +309,7 @@ def test_rows_of_compress_len_may_stand_in_the_recorders_own_order(tmp_path, tol
     path = tmp_path / "episode_0.hdf5"
     write_compressed(path, told)
     with h5py.File(path, "r+") as file:
-        file["compress_len"][...] = file["compress_len"][::-1]
+        file["compress_len"][...] = file["compress_len"][...][::-1]
     assert len(importer(path).load(0, None).cameras[Camera.HEAD].frames) == 60
 
 
