@@ -2,7 +2,7 @@
 
 python tools/lerobot_side.py read DATA_SET FRAMES.npz      every frame and column as LeRobot returns them
 python tools/lerobot_side.py write DATA_SET TRUTH.npz      a data set from LeRobot's writer, and what went into it
-python tools/lerobot_side.py time DATA_SET                 frames per second of LeRobot's loader
+python tools/lerobot_side.py time DATA_SET                 seconds of LeRobot's loader: clock, processor
 """
 
 import os
@@ -121,10 +121,10 @@ def marked(frame: int, episode: int, camera: int, shape: tuple[int, int, int]) -
 def time_loader(root: Path) -> None:
     """Every sample once, in order, in this process."""
     data_set = opened(root)
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     for index in range(len(data_set)):
         data_set[index]
-    print(len(data_set) / (time.perf_counter() - started))
+    print(time.perf_counter() - started, time.process_time() - used)
 
 
 def opened(root: Path):
