@@ -30,6 +30,7 @@ from lerobot_data import (
     EPISODES,
     HEAD,
     LENGTHS,
+    SIZE,
     VIDEO,
     WANTED,
     change_info,
@@ -227,6 +228,48 @@ def test_depth_codes_are_millimetres_again():
     assert logarithmic[-1] == 10_000
     span = np.log(0.01 + 3.5) + 2048 / 4095 * (np.log(13.5) - np.log(3.51))
     assert logarithmic[2] == round(1000 * (np.exp(span) - 3.5))
+
+
+def test_a_depth_video_becomes_the_depth_of_its_camera(data_set):
+    import av
+
+    key, size = f"{HEAD}_depth", SIZE
+    info = {
+        "is_depth_map": True,
+        "video.depth_min": 0.1,
+        "video.depth_max": 4.0,
+        "video.shift": 0.0,
+        "video.use_log": False,
+    }
+    path = data_set / VIDEO.replace(HEAD, key)
+    path.parent.mkdir(parents=True)
+    codes = [np.full((size, size), 0 if n == 3 else 40 * n, np.uint16) for n in range(sum(LENGTHS))]
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("hevc", rate=25, options={"x265-params": "lossless=1:bframes=0:log-level=none"})
+        stream.width, stream.height, stream.pix_fmt = size, size, "gray12le"
+        for number, code in enumerate(codes):
+            frame = av.VideoFrame(size, size, "gray12le")
+            plane = np.frombuffer(frame.planes[0], np.uint16).reshape(size, -1)
+            plane[:, :size] = code
+            frame.pts = number
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    described = {"dtype": "video", "shape": [size, size, 1], "names": None, "info": info}
+    change_info(data_set, lambda known: known["features"].update({key: described}))
+
+    def listed(table):
+        for name in ("chunk_index", "file_index", "from_timestamp", "to_timestamp"):
+            table = table.append_column(f"videos/{key}/{name}", table[f"videos/{HEAD}/{name}"])
+        return table
+
+    change_table(data_set, EPISODES, listed)
+    depth_mm = opened(data_set).load(0, None).cameras[Camera.HEAD].depth_mm
+    assert depth_mm.shape == (LENGTHS[0], size, size)
+    assert not depth_mm[3].any()
+    for frame in (1, 20, 39):
+        assert (depth_mm[frame] == round(100 + 40 * frame / 4095 * 3900)).all()
+    shown = opened(data_set).findings().cameras["head"]
+    assert shown.endswith("with depth)")
 
 
 def test_the_command_line_imports_what_it_exported(exported, tmp_path, capsys):
