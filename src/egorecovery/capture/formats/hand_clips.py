@@ -91,7 +91,10 @@ class HandClips(Importer):
             raise RecordingError(f"{clip.path}: {error}; rename the clip") from None
 
     def findings(self) -> Findings:
-        first = self._first
+        read, unreadable = self._read
+        if not read:
+            raise RecordingError(unreadable[0])
+        first = read[0]
         seen = ", ".join(f"{hand} {share:.0%}" for hand, share in first.seen().items())
         notes = [f"hands of the first clip are seen in: {seen} of samples"]
         if first.wrist_rotation is None:
@@ -105,17 +108,24 @@ class HandClips(Importer):
         return Findings(
             what=f"clips with hand tracks ({first.tracker})",
             episodes=len(self.clips),
-            frames=len(first.timestamps_s),
+            frames=sum(len(hands.timestamps_s) for hands in read),
             rate_hz=None,
             cameras={str(name): camera.path.name for name, camera in self.clips[0].cameras.items()},
             mapping={"motion": f"21 points per hand, {first.order} order, {first.frame} frame"},
             notes=tuple(notes),
-            warnings=tuple(f"{clip.hands} is missing" for clip in self.clips if not clip.hands.is_file()),
+            warnings=tuple(unreadable),
         )
 
     @cached_property
-    def _first(self) -> HandFile:
-        return HandFile.load(self.clips[0].hands)
+    def _read(self) -> tuple[list[HandFile], list[str]]:
+        """Hand files, and why others cannot be read."""
+        read, unreadable = [], []
+        for clip in self.clips:
+            try:
+                read.append(HandFile.load(clip.hands))
+            except RecordingError as error:
+                unreadable.append(str(error))
+        return read, unreadable
 
 
 def _beside(given: Path, clip: Path, suffix: str) -> Path:

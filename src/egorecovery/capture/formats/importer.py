@@ -63,7 +63,7 @@ class ImportAs:
             started_at=started.isoformat(timespec="milliseconds"),
             stopped_at=(started + timedelta(seconds=duration_s)).isoformat(timespec="milliseconds"),
             recorder=recorder,
-            details={**details, "robot": self.robot.name, **unknown},
+            details={**details, **({} if self.source.is_human else {"robot": self.robot.name}), **unknown},
         )
 
 

@@ -68,9 +68,7 @@ def swapped(encoded: bytes, where: str) -> bytes:
 def guessed_intrinsics(size_hw: tuple[int, int]) -> Intrinsics:
     """A pinhole of 53 degrees across, for data without calibration. Training does not use it."""
     height, width = size_hw
-    return Intrinsics(
-        width=width, height=height, fx=float(width), fy=float(width), cx=width / 2, cy=height / 2
-    )
+    return Intrinsics(width=width, height=height, fx=float(width), fy=float(width), cx=width / 2, cy=height / 2)
 
 
 def colour_sheet(cameras: Mapping[Camera, RawCamera]) -> UInt8[ndarray, "H W 3"]:
