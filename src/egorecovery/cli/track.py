@@ -8,7 +8,10 @@ from tyro.conf import Positional
 
 @dataclass(frozen=True, kw_only=True)
 class Track:
-    """Find hands in a clip with MediaPipe, which runs in an environment of its own (docs/hand_tracks.md)."""
+    """Find hands in a clip with MediaPipe (docs/hand_tracks.md).
+
+    It runs in an environment of its own: it needs an older numpy.
+    """
 
     clip: Positional[Path]
     """A video, or a folder with head.mp4, head/rgb.mp4 or head/rgb/*.jpg; head/depth_mm.npy where there is depth."""
