@@ -24,7 +24,7 @@ FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
 DATA, VIDEO, EPISODES = f"data/{FILE}.parquet", f"videos/{{video_key}}/{FILE}.mp4", f"meta/episodes/{FILE}.parquet"
 PER_CHUNK, DATA_MB, VIDEO_MB = 1000, 100, 200
 MB = 1 << 20
-# LeRobot looks for pictures by a time in float32 with a tolerance of 0.1 ms: after 15 minutes rounding costs half of it.
+# LeRobot looks for pictures by a time in float32, to within 0.1 ms: after 15 minutes rounding takes half of that.
 LONGEST_VIDEO = int(900 * RATE_HZ)  # pictures
 LOOKED_AT = 20  # pictures per episode and camera for the statistics of colours
 
