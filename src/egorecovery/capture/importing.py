@@ -1,31 +1,30 @@
 """From a raw recording to an episode: clean the motion, put every stream on the 25 Hz grid, judge, store."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 from numpy import ndarray
-from scipy.spatial.transform import Rotation
 
-from egorecovery.capture.recording import HANDS, HandTracks, RawCamera, Recording, RobotLog
-from egorecovery.capture.recording_files import load_recording
-from egorecovery.capture.recording_images import damaged_image
-from egorecovery.episodes import RATE_HZ, AcceptanceLimits, CameraStream, Episode, check_episode
+from egorecovery.capture.film import fitted
+from egorecovery.capture.formats.importer import Importer
+from egorecovery.capture.formats.recordings import RecordingFolders
+from egorecovery.capture.hand_streams import pose_streams, track_streams
+from egorecovery.capture.picture_fit import PictureFit
+from egorecovery.capture.recording import HandPoses, HandTracks, RawCamera, Recording, RobotLog
+from egorecovery.episodes import RATE_HZ, AcceptanceLimits, CameraStream, Episode, Provenance, check_episode
 from egorecovery.episodes.attempt_log import Attempt
 from egorecovery.episodes.store import StagedEpisode, StoreWriter, stage
-from egorecovery.errors import EpisodeError, EpisodeExists, MotionError, RecordingError
+from egorecovery.episodes.vocabulary import PICTURE_FIT
+from egorecovery.errors import EpisodeError, EpisodeExists, MotionError, RecordingError, StoreDamaged
 from egorecovery.executors import run_jobs
-from egorecovery.kinematics import EffectorPoses, pack, unpack
+from egorecovery.kinematics import pack, unpack
 from egorecovery.motion import (
     Cleaning,
-    CleanTrack,
-    aperture_01,
-    clean_track,
     common_grid,
     nearest,
-    pinch_track,
     resample_linear,
 )
 
@@ -36,6 +35,7 @@ WORTH_PROCESSES = 8  # fewer recordings are imported before worker processes hav
 class ImportRules:
     """How raw recordings become episodes."""
 
+    fit: PictureFit | None = None  # None: pictures keep their size
     min_confidence: float = 0.5  # below this a hand reconstruction counts as not seen
     cleaning: Cleaning = field(default_factory=Cleaning)
     acceptance: AcceptanceLimits = field(default_factory=AcceptanceLimits)
@@ -55,7 +55,7 @@ class Outcome(StrEnum):
 class Imported:
     """One recording and its outcome."""
 
-    directory: Path
+    where: str
     name: str  # its id; the directory's name where not even that can be read
     outcome: Outcome
     reasons: tuple[str, ...] = ()  # why it is not in the store
@@ -69,7 +69,8 @@ class Imported:
 class Job:
     """One recording to prepare, in whichever process."""
 
-    directory: Path
+    importer: Importer
+    episode: int  # index into the importer's places
     store: Path
     rules: ImportRules
 
@@ -78,19 +79,17 @@ class Job:
 class Prepared:
     """A recording as far as a worker may take it: staged, or discarded, or neither because it is unreadable."""
 
-    directory: Path
+    where: str
     staged: StagedEpisode | None = None
     discarded: Attempt | None = None
-    unreadable: str = ""
+    unreadable: Imported | None = None
 
 
 def import_recordings(
     writer: StoreWriter, directories: Sequence[Path], rules: ImportRules | None = None, workers: int = 1
 ) -> Iterator[Imported]:
-    """Every recording's outcome, in order. Workers stage episodes; this process, which holds the lock, commits them."""
-    jobs = [Job(directory, writer.store.root.absolute(), rules or ImportRules()) for directory in directories]
-    for prepared in run_jobs(prepare, jobs, workers if len(jobs) >= WORTH_PROCESSES else 1):
-        yield settle(writer, prepared)
+    """Every recording's outcome, in order."""
+    return import_episodes(writer, RecordingFolders(tuple(directories)), rules, workers)
 
 
 def import_recording(writer: StoreWriter, directory: Path, rules: ImportRules | None = None) -> Imported:
@@ -98,44 +97,57 @@ def import_recording(writer: StoreWriter, directory: Path, rules: ImportRules | 
     return next(import_recordings(writer, [directory], rules))
 
 
+def import_episodes(
+    writer: StoreWriter, importer: Importer, rules: ImportRules | None = None, workers: int = 1
+) -> Iterator[Imported]:
+    """Of any format. Workers stage episodes; this process, which holds the lock, commits them."""
+    root, rules = writer.store.root.absolute(), rules or ImportRules()
+    jobs = [Job(importer, episode, root, rules) for episode in range(len(importer.places()))]
+    for prepared in run_jobs(prepare, jobs, workers if len(jobs) >= WORTH_PROCESSES else 1):
+        yield settle(writer, prepared)
+
+
 def prepare(job: Job) -> Prepared:
     """Loads, cleans, judges and stages. A bad recording is an outcome, not an error: the others must go on."""
+    where = job.importer.places()[job.episode]
     try:
-        recording = load_recording(job.directory)
+        recording = job.importer.load(job.episode, job.rules.fit)
         judged = _judge(recording, job)
     except RecordingError as error:
-        return Prepared(job.directory, unreadable=str(error))
+        name = job.importer.name(job.episode)
+        return Prepared(where, unreadable=Imported(where, name, Outcome.UNREADABLE, (str(error),)))
     if isinstance(judged, Episode):
-        return Prepared(job.directory, staged=stage(job.store, judged))
-    return Prepared(job.directory, discarded=Attempt.at(recording, judged))
+        return Prepared(where, staged=stage(job.store, judged))
+    return Prepared(where, discarded=Attempt.at(recording, judged))
 
 
 def settle(writer: StoreWriter, prepared: Prepared) -> Imported:
     """Commits or logs what was prepared, unless the store has other content under that name."""
     if prepared.staged is not None:
-        return _commit(writer, prepared.directory, prepared.staged)
+        return _commit(writer, prepared.where, prepared.staged)
     if prepared.discarded is not None:
-        return _log(writer, prepared.directory, prepared.discarded)
-    return Imported(prepared.directory, prepared.directory.name, Outcome.UNREADABLE, (prepared.unreadable,))
+        return _log(writer, prepared.where, prepared.discarded)
+    assert prepared.unreadable is not None
+    return prepared.unreadable
 
 
-def _commit(writer: StoreWriter, directory: Path, staged: StagedEpisode) -> Imported:
+def _commit(writer: StoreWriter, where: str, staged: StagedEpisode) -> Imported:
     outcome = Outcome.ALREADY_THERE if staged.id in writer.store else Outcome.ACCEPTED
     try:
         writer.commit(staged)
     except EpisodeExists as error:
-        return Imported(directory, staged.id, Outcome.CLASHING, (str(error),))
-    return Imported(directory, staged.id, outcome)
+        return Imported(where, staged.id, Outcome.CLASHING, (str(error),))
+    return Imported(where, staged.id, outcome)
 
 
-def _log(writer: StoreWriter, directory: Path, attempt: Attempt) -> Imported:
+def _log(writer: StoreWriter, where: str, attempt: Attempt) -> Imported:
     name = attempt.episode
     if name in writer.store:  # a log that calls it discarded would contradict the store
         command = f"egorecovery annotate {writer.store.root} --episode {name} --discard --annotator YOU"
         advice = f"{name} was accepted earlier; discard it with {command}"
-        return Imported(directory, name, Outcome.CLASHING, (*attempt.reasons, advice))
+        return Imported(where, name, Outcome.CLASHING, (*attempt.reasons, advice))
     writer.store.collection.add(attempt)
-    return Imported(directory, name, Outcome.DISCARDED, attempt.reasons)
+    return Imported(where, name, Outcome.DISCARDED, attempt.reasons)
 
 
 def _judge(recording: Recording, job: Job) -> Episode | tuple[str, ...]:
@@ -145,9 +157,10 @@ def _judge(recording: Recording, job: Job) -> Episode | tuple[str, ...]:
         reasons = check_episode(episode, job.rules.acceptance)
     except MotionError as error:
         return (str(error),)
-    except EpisodeError as error:
-        image = damaged_image(job.directory)  # a JPEG may have a whole header and no whole picture
-        raise RecordingError(f"{image or job.directory}: {error}; copy or export it again") from error
+    except (EpisodeError, StoreDamaged) as error:
+        image = job.importer.damaged_picture(job.episode)
+        where = image or job.importer.places()[job.episode]
+        raise RecordingError(f"{where}: {error}; copy or export it again") from error
     return reasons or episode
 
 
@@ -158,66 +171,32 @@ def to_episode(recording: Recording, rules: ImportRules | None = None) -> Episod
     if faults:
         raise MotionError("; ".join(faults))
     grid_s = common_grid(list(recording.clocks().values()), RATE_HZ)
-    if isinstance(recording.motion, HandTracks):
-        streams = _human_streams(recording.motion, grid_s, rules)
-    else:
-        streams = _robot_streams(recording.motion, grid_s)
     return Episode(
         id=recording.id,
         task=recording.task,
         source=recording.source,
         timestamps_s=np.arange(len(grid_s)) / RATE_HZ,
-        cameras={camera: _on_grid(raw, grid_s) for camera, raw in recording.cameras.items()},
-        provenance=recording.provenance,
-        **streams,
+        cameras={camera: fitted(_on_grid(raw, grid_s), rules.fit) for camera, raw in recording.cameras.items()},
+        provenance=_with_fit(recording.provenance, rules.fit),
+        **_motion_streams(recording.motion, grid_s, rules),
     )
 
 
-def _human_streams(hands: HandTracks, grid_s: ndarray, rules: ImportRules) -> dict[str, ndarray]:
-    seen = hands.seen(rules.min_confidence)
-    for hand, name in enumerate(HANDS):
-        if not seen[:, hand].any():
-            raise MotionError(
-                f"hands: the {name} hand was never seen: none of {len(seen)} samples has a confidence of "
-                f"{rules.min_confidence} or more, finite keypoints and a rotation matrix"
-            )
-    tracks = [_clean_hand(hands, hand, seen[:, hand], grid_s, rules) for hand in range(2)]
-    state = np.concatenate([track.state() for track in tracks], axis=1).astype(np.float32)
-    pinch = _effector_vectors(tracks)
-    return {
-        "effector_state": pinch,
-        "effector_action": np.concatenate([pinch[1:], pinch[-1:]]),
-        "state": state,
-        # Absolute hand targets (appendix, training): where the hand is one step later; the last frame holds.
-        "action": np.concatenate([state[1:], state[-1:]]),
-        "effector_m": np.stack([track.wrist_m for track in tracks], axis=1).astype(np.float32),
-        "reliable": np.stack([track.reliable for track in tracks], axis=1),
-    }
+def _with_fit(provenance: Provenance, fit: PictureFit | None) -> Provenance:
+    """What feeds a policy later must treat its pictures in the same way, so the episode says how."""
+    if fit is None:
+        return provenance
+    return replace(provenance, details={**provenance.details, PICTURE_FIT: fit.to_json()})
 
 
-def _effector_vectors(tracks: Sequence[CleanTrack]) -> ndarray:
-    """Both hands in effector space: their pinch frames and openings."""
-    rotations = [Rotation.from_quat(track.pinch_quaternions).as_matrix() for track in tracks]
-    poses = EffectorPoses(
-        position_m=np.stack([track.pinch_m for track in tracks], axis=1),
-        rotation=np.stack(rotations, axis=1),
-        opening_01=np.stack([track.aperture_01 for track in tracks], axis=1),
-    )
-    return pack(poses).astype(np.float32)
-
-
-def _clean_hand(hands: HandTracks, hand: int, seen: ndarray, grid_s: ndarray, rules: ImportRules) -> CleanTrack:
-    keypoints_m, matrices = hands.keypoints_m[:, hand], hands.wrist_rotation[:, hand]
-    return clean_track(
-        times_s=hands.timestamps_s,
-        wrist_m=keypoints_m[:, 0],
-        quaternions=Rotation.from_matrix(np.where(seen[:, None, None], matrices, np.eye(3))).as_quat(),
-        aperture_01=aperture_01(keypoints_m, hands.order),
-        pinch=pinch_track(keypoints_m, hands.order, right_hand=HANDS[hand] == "right"),
-        usable=seen,
-        grid_s=grid_s,
-        how=rules.cleaning,
-    )
+def _motion_streams(
+    motion: HandTracks | HandPoses | RobotLog, grid_s: ndarray, rules: ImportRules
+) -> dict[str, ndarray]:
+    if isinstance(motion, HandTracks):
+        return track_streams(motion, grid_s, rules.min_confidence, rules.cleaning)
+    if isinstance(motion, HandPoses):
+        return pose_streams(motion, grid_s, rules.cleaning)
+    return _robot_streams(motion, grid_s)
 
 
 def _robot_streams(log: RobotLog, grid_s: ndarray) -> dict[str, ndarray]:

@@ -60,20 +60,13 @@ class HandTracks:
         return (
             (self.confidence >= min_confidence)
             & np.isfinite(self.keypoints_m).all(axis=(2, 3))
-            & (np.abs(self._determinants() - 1) <= ROTATION_TOLERANCE)
+            & (np.abs(determinants(self.wrist_rotation) - 1) <= ROTATION_TOLERANCE)
         )
 
-    def _determinants(self) -> Float[ndarray, "N 2"]:
-        """Of the orientations: 1 for a rotation, -1 for a mirrored one, NaN where there is none."""
-        finite = np.asarray(np.isfinite(self.wrist_rotation).all(axis=(2, 3)))
-        with np.errstate(all="ignore"):
-            determinants = np.linalg.det(np.where(finite[:, :, None, None], self.wrist_rotation, 0.0))
-        return np.where(finite, determinants, np.nan)
-
     def _require_unmirrored(self) -> None:
-        determinants = self._determinants()
-        mirrored = (np.abs(determinants + 1) <= ROTATION_TOLERANCE).sum(axis=0)
-        given = np.isfinite(determinants).sum(axis=0)
+        found = determinants(self.wrist_rotation)
+        mirrored = (np.abs(found + 1) <= ROTATION_TOLERANCE).sum(axis=0)
+        given = np.isfinite(found).sum(axis=0)
         for hand, name in enumerate(HANDS):
             if 2 * mirrored[hand] > given[hand]:
                 raise RecordingError(
@@ -81,6 +74,33 @@ class HandTracks:
                     f"{given[hand]} samples, as when a MANO left hand is made from a flipped right one. Mirror a "
                     f"rotation R on both sides, M @ R @ M with M = diag(-1, 1, 1), and write the file again"
                 )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HandPoses:
+    """Both hands where only wrists and openings are known, left then right, in the workspace frame."""
+
+    timestamps_s: Float[ndarray, " N"]
+    wrist_m: Float[ndarray, "N 2 3"]
+    wrist_rotation: Float[ndarray, "N 2 3 3"]
+    opening_01: Float[ndarray, "N 2"]  # 0 closed, 1 open
+
+    def __post_init__(self) -> None:
+        _require_seconds(self.timestamps_s)
+        _require_shapes(
+            len(self.timestamps_s),
+            wrist_m=(self.wrist_m, (2, 3)),
+            wrist_rotation=(self.wrist_rotation, (2, 3, 3)),
+            opening_01=(self.opening_01, (2,)),
+        )
+
+    def seen(self) -> Bool[ndarray, "N 2"]:
+        """Where all of it is known and the orientation is a rotation."""
+        return (
+            np.isfinite(self.wrist_m).all(axis=2)
+            & np.isfinite(self.opening_01)
+            & (np.abs(determinants(self.wrist_rotation) - 1) <= ROTATION_TOLERANCE)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,22 +135,30 @@ class Recording:
     task: Task
     source: Source
     cameras: Mapping[Camera, RawCamera]
-    motion: HandTracks | RobotLog
+    motion: HandTracks | HandPoses | RobotLog
     provenance: Provenance
 
     def __post_init__(self) -> None:
         episode_id(self.id)
-        if self.source.is_human != isinstance(self.motion, HandTracks):
+        if self.source.is_human == isinstance(self.motion, RobotLog):
             raise RecordingError(f"{self.id}: source {self.source} does not go with {type(self.motion).__name__}")
 
     def clocks(self) -> dict[str, Float[ndarray, " _"]]:
         """The sample times of every stream, by its name."""
-        motion = "hands" if isinstance(self.motion, HandTracks) else "robot"
+        motion = "robot" if isinstance(self.motion, RobotLog) else "hands"
         return {motion: self.motion.timestamps_s, **{str(c): raw.timestamps_s for c, raw in self.cameras.items()}}
 
     def clock_faults(self) -> tuple[str, ...]:
         """Why no common grid can be laid over the streams; not an error, for the attempt took place all the same."""
         return tuple(fault for name, clock_s in self.clocks().items() for fault in _clock_faults(name, clock_s))
+
+
+def determinants(rotations: Float[ndarray, "N 2 3 3"]) -> Float[ndarray, "N 2"]:
+    """1 for a rotation, -1 for a mirrored one, NaN where there is none."""
+    finite = np.asarray(np.isfinite(rotations).all(axis=(2, 3)))
+    with np.errstate(all="ignore"):
+        found = np.linalg.det(np.where(finite[:, :, None, None], rotations, 0.0))
+    return np.where(finite, found, np.nan)
 
 
 def _clock_faults(name: str, clock_s: Float[ndarray, " N"]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.lib.npyio import NpzFile
 
-from egorecovery.capture.recording import HandTracks, RawCamera, Recording, RobotLog
+from egorecovery.capture.recording import HandPoses, HandTracks, RawCamera, Recording, RobotLog
 from egorecovery.capture.recording_images import load_frames, reading
 from egorecovery.episodes import Camera, EpisodeId, Intrinsics, Provenance, Side, Source, Task, episode_id, task_named
 from egorecovery.errors import EgoRecoveryError, RecordingError
@@ -40,6 +40,8 @@ def find_recordings(paths: list[Path]) -> list[Path]:
 
 def save_recording(recording: Recording, directory: Path) -> None:
     """Writes the description last, so a directory that has one is complete."""
+    if isinstance(recording.motion, HandPoses):
+        raise RecordingError(f"{recording.id}: a recording of a person holds 21 keypoints per hand, not wrists alone")
     directory.mkdir(parents=True)
     for camera, raw in recording.cameras.items():
         images = directory / camera / "rgb"
@@ -134,6 +136,16 @@ def load_recording(directory: Path) -> Recording:
         motion=_robot(directory / "robot.npz") if order is None else _hands(directory / "hands.npz", order),
         provenance=header.provenance,
     )
+
+
+def look_at(directory: Path) -> tuple[int, dict[str, tuple[int, int]]]:
+    """Pictures of the first camera, and each camera's width and height, without reading streams."""
+    cameras = _field(_description(directory / DESCRIPTION), "cameras", dict)
+    with _naming(directory / DESCRIPTION):
+        known = {name: Intrinsics.from_json(each, f"cameras.{name}") for name, each in cameras.items()}
+    first = next(iter(known), None)
+    frames = len(_array(directory / first / "timestamps_s.npy", mapped=True)) if first else 0
+    return frames, {name: (each.width, each.height) for name, each in known.items()}
 
 
 def _description(path: Path) -> dict[str, Any]:

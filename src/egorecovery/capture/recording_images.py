@@ -32,13 +32,13 @@ def load_frames(directory: Path, known: Intrinsics) -> JpegFrames:
         if not len(frames):
             raise RecordingError(f"{video} holds no picture; export it again")
         return frames
-    images = _image_files(directory)
+    images = image_files(directory)
     if not images:
         raise RecordingError(f"{directory}: neither rgb/*.jpg nor rgb.mp4 there")
     return JpegFrames.pack([_jpeg(image, known) for image in images])
 
 
-def _image_files(directory: Path) -> list[Path]:
+def image_files(directory: Path) -> list[Path]:
     """In the order of the numbers in their names: frame_2 comes before frame_10."""
     numbered: dict[tuple[int, ...], Path] = {}
     for path in sorted((directory / "rgb").glob("*")):
@@ -93,7 +93,7 @@ def _require_size(what: str, size_wh: tuple[int, int], known: Intrinsics) -> Non
 def damaged_image(directory: Path) -> Path | None:
     """The first JPEG file of a recording whose header is whole, so that it loads, but whose picture is not."""
     for camera in Camera:
-        for path in _image_files(directory / camera):
+        for path in image_files(directory / camera):
             try:
                 simplejpeg.decode_jpeg(path.read_bytes(), min_width=16, min_height=16, min_factor=1.5)
             except ValueError:

@@ -1,24 +1,67 @@
 """`egorecovery import`."""
 
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from tyro.conf import Positional
+from tyro.conf import OmitArgPrefixes, Positional
+
+from egorecovery.capture.formats.options import AlohaOptions, EgoVerseOptions, Format, LeRobotOptions
 
 if TYPE_CHECKING:
-    from egorecovery.capture import Imported
+    from egorecovery.capture import Imported, PictureFit
+    from egorecovery.capture.formats.importer import ImportAs, Importer, Robot
+
+FRAMES_AND_SCALES = ("gripper_range", "transform")
+WORKCELL = "the workcell's arms"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Clean raw recordings and add them to a store; unusable ones are refused with the reason."""
+    """Add demonstrations to a store: recordings, or data of ALOHA, LeRobot or EgoVerse.
 
-    recordings: Positional[tuple[Path, ...]]
-    """Recording directories, or directories of recordings (docs/formats.md)."""
-    out: Path
+    Unusable ones are refused with the reason. Running it again adds only what is missing.
+    """
+
+    paths: Positional[tuple[Path, ...]]
+    """Recordings or directories of them (docs/formats.md); or data sets (docs/formats_other.md)."""
+    out: Path | None = None
     """The store to add to; made if there is none."""
+    format: Format = "recordings"
+    """What the data is."""
+    task: str = ""
+    """What is done in it, as in cup_brush. Recordings say so themselves."""
+    active: tuple[Literal["left", "right"], ...] = ()
+    """For a task of one's own: the sides whose motion is the correction."""
+    source: Literal["", "robot_success", "robot_recovery", "human_success", "human_recovery"] = ""
+    """Who does it, and whether it is a recovery. Recordings say so themselves."""
+    operator: str = "unknown"
+    """Who made it, for the audit."""
+    name: str = ""
+    """Episodes are called NAME-000000 and so on; by default the data set's name."""
+    recorded_at: str = ""
+    """When the first episode began, such as 2026-03-01T10:00:00+00:00, where the data does not say."""
+    camera: tuple[str, ...] = ()
+    """Which camera is which, as in head=cam_high left_wrist=cam_left, where names do not tell."""
+    robot: Path | None = None
+    """The arms, MJCF, URDF or JSON (docs/kinematics.md): where the fingertips are, from the joints."""
+    gripper_range: tuple[str, ...] = ()
+    """What grippers read, as in state=0.02,0.058 action=-0.3,1.6: CLOSED,OPEN; else the data set's extremes."""
+    transform: Path | None = None
+    """Where the data's frame lies in the workspace, JSON (docs/hand_tracks.md)."""
+    hands: Path | None = None
+    """Hand tracks of clips that are only pictures: an npz, or a folder of them (docs/hand_tracks.md)."""
+    image_size: int | None = None
+    """Make pictures squares of that many pixels."""
+    fit: Literal["letterbox", "crop"] = "letterbox"
+    """With --image-size: all of the picture between black bars, or the square in its middle."""
+    aloha: OmitArgPrefixes[AlohaOptions] = field(default_factory=AlohaOptions)
+    lerobot: OmitArgPrefixes[LeRobotOptions] = field(default_factory=LeRobotOptions)
+    egoverse: OmitArgPrefixes[EgoVerseOptions] = field(default_factory=EgoVerseOptions)
+    dry_run: bool = False
+    """Say what is there and what would be made of it; add nothing."""
+    sheet: Path | None = None
+    """With --dry-run: write moments of the first episode as a PNG picture."""
     limit: tuple[str, ...] = ()
     """Acceptance limits to change for this import, such as max_gap_s=0.2 min_tracked=0.8."""
     workers: int = 0
@@ -27,51 +70,117 @@ class Import:
     """Print JSON instead of text."""
 
     def run(self) -> int:
-        from egorecovery.capture import ImportRules, Outcome, find_recordings, import_recordings
+        from egorecovery.capture.importing import ImportRules, Outcome, import_episodes
         from egorecovery.capture.session_log import adopt_logs
-        from egorecovery.cli.console import messages, print_json, progress_bar
+        from egorecovery.cli.console import messages, progress_bar
+        from egorecovery.cli.import_report import show, show_findings
         from egorecovery.episodes import AcceptanceLimits, EpisodeStore
+        from egorecovery.errors import RecipeError
         from egorecovery.executors import cores
 
-        rules = ImportRules(acceptance=AcceptanceLimits.changed(self.limit))
-        directories = find_recordings(list(self.recordings))
+        rules = ImportRules(acceptance=AcceptanceLimits.changed(self.limit), fit=self._picture_fit())
+        importer = self._importer()
+        if self.dry_run:
+            if self.sheet:
+                importer.write_sheet(self.sheet)
+            show_findings(importer.findings(), rules.fit, self.sheet, as_json=self.json)
+            return 0
+        if self.out is None:
+            raise RecipeError("--out is missing: name the store to add to, or use --dry-run")
+        if (self.format != "recordings" or self.hands) and not self.json:
+            for note in importer.findings().notes:
+                messages.print(f"note: {note}", soft_wrap=True)
         imported: list[Imported] = []
         with EpisodeStore.create(self.out).writing() as writer, progress_bar("importing") as advance:
             if writer.recovered:
                 messages.print(f"took over from {writer.recovered}, which ended without finishing")
-            for one in import_recordings(writer, directories, rules, workers=self.workers or cores()):
+            for one in import_episodes(writer, importer, rules, workers=self.workers or cores()):
                 imported.append(one)
-                advance(len(imported), len(directories))
-            adopt_logs(writer.store, directories)
-        if self.json:
-            print_json(_summary(imported))
-        else:
-            _show(imported)
+                advance(len(imported), len(importer.places()))
+            if self.format == "recordings":
+                adopt_logs(writer.store, map(Path, importer.places()))
+        show(imported, self.out, as_json=self.json)
         return 1 if any(one.outcome in (Outcome.CLASHING, Outcome.UNREADABLE) for one in imported) else 0
 
+    def _picture_fit(self) -> "PictureFit | None":
+        from egorecovery.capture import PictureFit
+        from egorecovery.errors import RecipeError
 
-def _show(imported: "list[Imported]") -> None:
-    """Counts, then a line for each recording that is not in the store."""
-    from egorecovery.capture import Outcome
-    from egorecovery.cli.console import console
+        if self.image_size is not None:
+            return PictureFit(self.image_size, self.fit)
+        if self.fit != "letterbox":
+            raise RecipeError(f"--fit {self.fit} needs --image-size")
+        return None
 
-    counts = Counter(one.outcome for one in imported)
-    shown = [outcome for outcome in Outcome if counts[outcome] or outcome is Outcome.ACCEPTED]
-    console.print(", ".join(f"{counts[outcome]} {outcome}" for outcome in shown))
-    for outcome in (Outcome.DISCARDED, Outcome.CLASHING, Outcome.UNREADABLE):
-        for one in (one for one in imported if one.outcome is outcome):
-            what = "" if outcome is Outcome.UNREADABLE else f"{one.name}: "  # those name their file
-            console.print(f"  {outcome} {what}{'; '.join(one.reasons)}", soft_wrap=True)
+    def _importer(self) -> "Importer":
+        from egorecovery.capture.formats.recordings import RecordingFolders
+        from egorecovery.capture.formats.registry import open_data_set
+        from egorecovery.errors import RecipeError
 
+        if not self.paths:
+            raise RecipeError("name what to import: recordings, a data set, or directories of them")
+        if self.format == "recordings" and self.hands is None:
+            for said in ("task", "active", "source", "operator", "name", "recorded_at", "camera", *FRAMES_AND_SCALES):
+                if self._given(said):
+                    raise RecipeError(f"--{said.replace('_', '-')}: recordings say it themselves; leave it out")
+        options: dict[str, Any] = {"aloha": self.aloha, "lerobot": self.lerobot, "egoverse": self.egoverse}
+        for format in options.keys() - {self.format}:
+            if self._given(format):
+                raise RecipeError(f"options of {format} are for --format {format}, this is {self.format}")
+        if self.hands is not None:
+            return self._hand_clips(self.hands)
+        if self.format == "recordings":
+            return RecordingFolders.found(self.paths, self._robot() if self.robot else None)
+        return open_data_set(self.format, self.paths, self._import_as(), options[self.format])
 
-def _summary(imported: "list[Imported]") -> dict[str, object]:
-    from egorecovery.capture import Outcome
+    def _hand_clips(self, hands: Path) -> "Importer":
+        from egorecovery.capture.formats.hand_clips import HandClips
+        from egorecovery.errors import RecipeError
 
-    by = {outcome: [one for one in imported if one.outcome is outcome] for outcome in Outcome}
-    return {
-        "accepted": [one.name for one in by[Outcome.ACCEPTED]],
-        "already_there": [one.name for one in by[Outcome.ALREADY_THERE]],
-        "discarded": {one.name: list(one.reasons) for one in by[Outcome.DISCARDED]},
-        "clashing": {str(one.directory): "; ".join(one.reasons) for one in by[Outcome.CLASHING]},
-        "unreadable": {str(one.directory): "; ".join(one.reasons) for one in by[Outcome.UNREADABLE]},
-    }
+        if self.format != "recordings":
+            raise RecipeError(f"--hands goes with pictures, not with --format {self.format}; leave one of them out")
+        for said in ("camera", "robot", "gripper_range"):
+            if self._given(said):
+                raise RecipeError(f"--{said.replace('_', '-')} does not go with --hands; leave it out")
+        return HandClips.found(self.paths, self._import_as(), hands, self.transform)
+
+    def _given(self, name: str) -> bool:
+        return getattr(self, name) != getattr(Import(paths=()), name)
+
+    def _import_as(self) -> "ImportAs":
+        from egorecovery.capture.formats.camera_names import parsed_cameras
+        from egorecovery.capture.formats.grippers import parse_ranges
+        from egorecovery.capture.formats.importer import ImportAs, parsed_time
+        from egorecovery.episodes import Side, Source, task_named
+        from egorecovery.errors import RecipeError
+
+        for said in ("task", "source"):
+            if not getattr(self, said):
+                raise RecipeError(
+                    f"--{said} is missing: {'a clip' if self.hands else self.format + ' data'} does not say it"
+                )
+        return ImportAs(
+            task=task_named(self.task, tuple(Side(side) for side in self.active)),
+            source=Source(self.source),
+            robot=self._robot(),
+            operator=self.operator,
+            name=self.name,
+            recorded_at=parsed_time(self.recorded_at),
+            cameras=parsed_cameras(self.camera),
+            grippers=parse_ranges(self.gripper_range),
+            transform=self.transform,
+        )
+
+    def _robot(self) -> "Robot":
+        from functools import partial
+
+        from egorecovery.capture.formats.importer import Robot
+
+        if self.robot is not None:
+            from egorecovery.kinematics.robot_file import load_arms
+
+            load_arms(self.robot)  # a file that cannot be used is said now, not once per episode
+            return Robot(name=self.robot.name, arms=partial(load_arms, self.robot))
+        from egorecovery.workcell.kinematics import workcell_arms
+
+        return Robot(name=WORKCELL, arms=workcell_arms)

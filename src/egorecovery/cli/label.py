@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from egorecovery.episodes import Source
+    from egorecovery.episodes import EpisodeStore, Source
     from egorecovery.intent import SourceTally
 
 
@@ -22,6 +22,8 @@ class Label:
     store: Positional[Path]
     workers: int = 0
     """Processes to use; 0 for all cores."""
+    compare: bool = False
+    """Compare with the labels that imported episodes came with, such as those of the paper's authors."""
     json: bool = False
     """Print JSON instead of a table."""
 
@@ -34,6 +36,8 @@ class Label:
         store = EpisodeStore(self.store)
         with progress_bar("labelling") as advance:
             tallies = label_store(store, workers=self.workers or cores(), on_progress=advance)
+        if self.compare:
+            return _compare(store, as_json=self.json)
         if self.json:
             print_json({str(source): _plain(tally) for source, tally in tallies.items()})
             return 0
@@ -44,6 +48,38 @@ class Label:
                 f"{unannotated} recovery episodes have no boundary yet: run 'egorecovery annotate {self.store}'"
             )
         return 0
+
+
+def _compare(store: "EpisodeStore", *, as_json: bool) -> int:
+    """Episode by episode: their labels beside ours."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    from egorecovery.capture.formats.egoverse_labels import compared
+    from egorecovery.cli.console import console, print_json
+
+    found = list(compared(store))
+    if as_json:
+        print_json([asdict(one) for one in found])
+        return 0
+    if not found:
+        console.print("no episode has both: labels that it came with, and ours")
+        return 0
+    table = Table(title="labels that episodes came with, beside ours", title_justify="left", box=SIMPLE)
+    table.add_column("episode", overflow="fold")
+    for heading in ("recovery\nagrees", "boundary\ntheirs-ours", "intent\nvalid", "window\nvalid", "intent\ncorr."):
+        table.add_column(heading, justify="right")
+    for one in found:
+        shares = [_share(each) for each in (one.recovery_agreement, one.intent_valid_agreement, one.window_agreement)]
+        apart = "-" if one.boundary_difference_s is None else f"{one.boundary_difference_s:+.2f} s"
+        alike = "-" if one.intent_correlation is None else f"{one.intent_correlation:+.2f}"
+        table.add_row(one.episode, shares[0], apart, *shares[1:], alike)
+    console.print(table)
+    return 0
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
 
 
 def tally_table(tallies: "dict[Source, SourceTally]") -> "Table":

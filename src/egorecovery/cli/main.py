@@ -16,12 +16,14 @@ from egorecovery.cli.demo import Demo
 from egorecovery.cli.diagnose import Diagnose
 from egorecovery.cli.evaluate import Evaluate
 from egorecovery.cli.experiment import Experiment
+from egorecovery.cli.export import Export
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
 from egorecovery.cli.record import Record
 from egorecovery.cli.score import Score
 from egorecovery.cli.simulate import Simulate
+from egorecovery.cli.track import Track
 from egorecovery.cli.train import Train
 from egorecovery.cli.verify import Verify
 from egorecovery.cli.watch import Watch
@@ -35,12 +37,14 @@ VERBS = {
     "annotate": Annotate,
     "label": Label,
     "evaluate": Evaluate,
+    "track": Track,
     "train": Train,
     "experiment": Experiment,
     "score": Score,
     "watch": Watch,
     "diagnose": Diagnose,
     "audit": Audit,
+    "export": Export,
     "inspect": Inspect,
     "verify": Verify,
     "bench": Bench,

@@ -31,7 +31,9 @@ from egorecovery.episodes.layout import (
 )
 from egorecovery.episodes.vocabulary import (
     HIDDEN_EMBODIMENT,
+    PICTURE_FIT,
     RATE_HZ,
+    RECOVERY_PROPOSAL,
     Camera,
     EpisodeId,
     Side,
@@ -61,6 +63,8 @@ class EpisodeCard:
     operator: str
     content: str  # hash of all files: changes if and only if the episode does
     hidden_embodiment: bool = False  # arms and hands are removed from its pictures
+    picture_fit: object = None  # the rule that its pictures went through, as JSON; None where they came as they are
+    recovery_proposal: object = None  # where its own data says that the correction ends, as JSON
 
     @property
     def duration_s(self) -> float:
@@ -166,6 +170,8 @@ class EpisodeStore:
                 operator=str(attributes["provenance"]["operator"]),
                 content=Manifest.read(folder).content,
                 hidden_embodiment=bool(attributes["provenance"]["details"].get(HIDDEN_EMBODIMENT, False)),
+                picture_fit=attributes["provenance"]["details"].get(PICTURE_FIT),
+                recovery_proposal=attributes["provenance"]["details"].get(RECOVERY_PROPOSAL),
             )
 
     @contextmanager

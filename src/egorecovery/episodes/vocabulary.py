@@ -8,6 +8,8 @@ from typing import NewType
 from egorecovery.errors import EpisodeError
 
 HIDDEN_EMBODIMENT = "hidden_embodiment"  # in an episode's details: arms and hands are removed from its pictures
+PICTURE_FIT = "picture_fit"  # in an episode's details: the rule that its pictures went through (capture/picture_fit.py)
+RECOVERY_PROPOSAL = "recovery_proposal"  # in an episode's details: {"end_s": ...}, where its data marks the recovery
 RATE_HZ = 25.0  # every episode, after import (paper, recording setup)
 STATE_DIM = 14  # robot: 6 joints + gripper per arm; human: x y z rx ry rz aperture per hand
 EFFECTORS = 2  # left, right

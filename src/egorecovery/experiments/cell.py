@@ -27,6 +27,7 @@ LATER: dict[str, dict[tuple[str, ...], Any]] = {
         ("policy", "action_space"): "joint",
         ("policy", "decoders"): "separate",
         ("policy", "hidden_embodiment"): False,
+        ("policy", "picture_fit"): "exact",
         ("losses", "human_beta"): None,
         ("human_supervision",): to_json(HumanSupervision()),
         ("intent_target",): "dct_magnitude",

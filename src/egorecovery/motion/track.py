@@ -30,8 +30,8 @@ class CleanTrack:
     quaternions: Float[ndarray, "T 4"]  # x y z w
     aperture_01: Float[ndarray, " T"]
     reliable: Bool[ndarray, " T"]
-    pinch_m: Float[ndarray, "T 3"]  # between thumb and index tip
-    pinch_quaternions: Float[ndarray, "T 4"]
+    pinch_m: Float[ndarray, "T 3"] | None = None  # between thumb and index tip, where they were tracked
+    pinch_quaternions: Float[ndarray, "T 4"] | None = None
 
     def state(self) -> Float[ndarray, "T 7"]:
         """x y z, roll pitch yaw (about fixed axes, re-wrapped to +-pi), aperture."""
@@ -45,7 +45,7 @@ def clean_track(
     wrist_m: Float[ndarray, "N 3"],
     quaternions: Float[ndarray, "N 4"],
     aperture_01: Float[ndarray, " N"],
-    pinch: PinchTrack,
+    pinch: PinchTrack | None,
     usable: Bool[ndarray, " N"],
     grid_s: Float[ndarray, " T"],
     how: Cleaning | None = None,
@@ -53,18 +53,18 @@ def clean_track(
     """Repair jumps, smooth, resample; says which grid frames rest on evidence."""
     how = how or Cleaning()
     trusted = trusted_frames(times_s, wrist_m, quaternions, usable & np.isfinite(aperture_01), how.jumps)
-    channels = np.column_stack([wrist_m, aperture_01, pinch.position_m])
+    channels = np.column_stack([wrist_m, aperture_01, *([pinch.position_m] if pinch else [])])
     smoothed = smooth(bridge(times_s, channels, trusted), how.smoothing)
     turned = smooth_rotations(bridge_rotations(times_s, quaternions, trusted), how.smoothing)
-    turned_pinch = smooth_rotations(_pinch_turns(times_s, pinch, trusted), how.smoothing)
+    turned_pinch = smooth_rotations(_pinch_turns(times_s, pinch, trusted), how.smoothing) if pinch else None
     on_grid = resample_linear(times_s, smoothed, grid_s)
     return CleanTrack(
         wrist_m=on_grid[:, :3],
         quaternions=resample_rotations(times_s, turned, grid_s),
         aperture_01=np.clip(on_grid[:, 3], 0.0, 1.0),
         reliable=supported(times_s[trusted], grid_s, how.max_bridge_s),
-        pinch_m=on_grid[:, 4:7],
-        pinch_quaternions=resample_rotations(times_s, turned_pinch, grid_s),
+        pinch_m=on_grid[:, 4:7] if pinch else None,
+        pinch_quaternions=None if turned_pinch is None else resample_rotations(times_s, turned_pinch, grid_s),
     )
 
 

@@ -67,6 +67,8 @@ class PolicyConfig:
 
     cameras: tuple[Camera, ...] = tuple(Camera)
     image_size: int = 224
+    # How pictures of other sizes become squares of that size (capture/picture_fit.py). `train` takes it from the data.
+    picture_fit: Literal["exact", "letterbox", "crop"] = "exact"
     hidden_embodiment: bool = False  # trained on pictures without arms and hands, and to be shown such pictures
     vision: VisionConfig = field(default_factory=VisionConfig)
     width: int = 256  # d

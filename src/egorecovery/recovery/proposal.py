@@ -1,14 +1,19 @@
 """Candidates for a store's episodes, and confirming them in one go."""
 
-from egorecovery.episodes import EpisodeStore
+import numpy as np
+
+from egorecovery.episodes import RATE_HZ, EpisodeStore
 from egorecovery.recovery.annotation import Annotation, AnnotationJournal
 from egorecovery.recovery.candidate import Candidate, candidate_boundary
 
 
 def propose(store: EpisodeStore, identifier: str) -> Candidate:
-    """The candidate boundary of one episode, from the motion of its active effectors."""
-    active = list(store.card(identifier).task.active_effectors)
-    return candidate_boundary(store.stream(identifier, "effector_m")[:, active])
+    """The candidate boundary of one episode: where its data marks the end, otherwise from its active effectors."""
+    card = store.card(identifier)
+    marked = card.recovery_proposal
+    if isinstance(marked, dict) and isinstance(end_s := marked.get("end_s"), (int, float)):
+        return Candidate(int(np.clip(round(end_s * RATE_HZ), 0, card.frames - 1)), clarity=1.0)
+    return candidate_boundary(store.stream(identifier, "effector_m")[:, list(card.task.active_effectors)])
 
 
 def confirm_candidates(store: EpisodeStore, annotator: str, saved_at: str = "") -> list[Annotation]:

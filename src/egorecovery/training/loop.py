@@ -24,7 +24,7 @@ from egorecovery.training.frame_table import FrameTable
 from egorecovery.training.logs import RunLog
 from egorecovery.training.pictures import Pictures, ResidentPictures, StreamedPictures, decode
 from egorecovery.training.plan import StepPlan, learning_rate, plan_step
-from egorecovery.training.pools import everything, in_order, select
+from egorecovery.training.pools import everything, in_order, select, with_picture_fit
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.resuming import checkpoint_to_resume, data_hash, restore, revision
 from egorecovery.training.runtime import Runtime, seed_initialisation
@@ -93,6 +93,7 @@ def train(
     if recipe.batch.robot % runtime.ranks or recipe.batch.human % runtime.ranks:
         raise RecipeError(f"batch {recipe.batch} cannot be shared equally by {runtime.ranks} processes")
     pools = select(store, recipe)
+    recipe = with_picture_fit(recipe, store, pools)
     recorded = frame_table.read(store, pools.episodes, recipe)
     statistics = frame_table.fit(recorded, recipe)
     frames = frame_table.table(recorded, statistics, recipe)

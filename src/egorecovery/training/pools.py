@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from egorecovery.capture.picture_fit import PictureFit
 from egorecovery.episodes import EpisodeId, EpisodeStore, Source
 from egorecovery.errors import RecipeError
 from egorecovery.intent import IntentSpec
@@ -51,6 +52,26 @@ def select(store: EpisodeStore, recipe: Recipe, checked: bool = True) -> Pools:
             raise RecipeError(_too_few(store, recipe, source, wanted, len(there), usable[source]))
         training[source] = tuple(sorted(rest, key=lambda episode: _rank(f"budget {recipe.seed}", episode))[:wanted])
     return Pools(training=training, held_out=held_out)
+
+
+def with_picture_fit(recipe: Recipe, store: EpisodeStore, pools: Pools) -> Recipe:
+    """The recipe with the rule that the robot's pictures went through: what feeds the policy later must use it too."""
+    found: dict[str, EpisodeId] = {}
+    for source, episode in pools.episodes:
+        if not source.is_human:
+            rule = store.card(episode).picture_fit
+            found.setdefault("exact" if rule is None else PictureFit.from_json(rule).fit, episode)
+    if len(found) > 1:
+        ways = ", ".join(f"{episode} by {fit}" for fit, episode in found.items())
+        raise RecipeError(
+            f"{store.root}: pictures of robot episodes were fitted in different ways ({ways}); import them in one way"
+        )
+    fit = next(iter(found), "exact")
+    if recipe.policy.picture_fit not in ("exact", fit):
+        raise RecipeError(
+            f"policy.picture_fit is {recipe.policy.picture_fit}, but the pictures of {store.root} were fitted by {fit}"
+        )
+    return replace(recipe, policy=replace(recipe.policy, picture_fit=fit))
 
 
 @dataclass(frozen=True, kw_only=True)

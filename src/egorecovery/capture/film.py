@@ -1,0 +1,57 @@
+"""Pictures on their way into a recording or an episode: fitted to the square that is wanted, then JPEG."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float, UInt8, UInt16
+from numpy import ndarray
+
+from egorecovery.capture.picture_fit import PictureFit
+from egorecovery.capture.recording import RawCamera
+from egorecovery.episodes import CameraStream, Intrinsics, JpegFrames
+
+
+def raw_camera(
+    images: Iterable[UInt8[ndarray, "H W 3"]],
+    timestamps_s: Float[ndarray, " N"],
+    intrinsics: Intrinsics,
+    fit: PictureFit | None = None,
+    depth_mm: UInt16[ndarray, "N h w"] | None = None,
+) -> RawCamera:
+    """Decoded pictures, one at a time, as a camera whose pictures are already fitted."""
+    pictures = map(fit.apply, images) if fit else images
+    return RawCamera(
+        frames=JpegFrames.encode(pictures),
+        timestamps_s=timestamps_s,
+        intrinsics=fit.intrinsics(intrinsics) if fit else intrinsics,
+        depth_mm=depth_mm if depth_mm is None else _depth(depth_mm, fit),
+    )
+
+
+def fitted(stream: CameraStream, fit: PictureFit | None) -> CameraStream:
+    """The same pictures through the rule. Those of the right size stay as they are, byte for byte."""
+    if fit is None:
+        return stream
+    depth_mm = None if stream.depth_mm is None else _depth(stream.depth_mm, fit)
+    if fit.fits(*stream.frames.size_hw):
+        return replace(stream, depth_mm=depth_mm)
+    return CameraStream(
+        frames=JpegFrames.encode(_each_once(stream.frames, fit)),
+        timestamps_s=stream.timestamps_s,
+        intrinsics=fit.intrinsics(stream.intrinsics),
+        depth_mm=depth_mm,
+    )
+
+
+def _each_once(frames: JpegFrames, fit: PictureFit) -> Iterator[UInt8[ndarray, "S S 3"]]:
+    """A frame that is shown again, because the camera is slower than the grid, is not decoded again."""
+    encoded, picture = frames.encoded(0), fit.apply(frames[0])
+    for index in range(len(frames)):
+        if not np.array_equal(encoded, frames.encoded(index)):
+            encoded, picture = frames.encoded(index), fit.apply(frames[index])
+        yield picture
+
+
+def _depth(depth_mm: UInt16[ndarray, "N h w"], fit: PictureFit | None) -> UInt16[ndarray, "N _ _"]:
+    return np.asarray(depth_mm) if fit is None else np.stack([fit.apply_depth(each) for each in np.asarray(depth_mm)])

@@ -1,0 +1,1 @@
+"""Data sets of other projects, read as recordings."""

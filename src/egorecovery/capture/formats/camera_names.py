@@ -1,0 +1,45 @@
+"""Which camera of another format is the head's or a wrist's."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from egorecovery.episodes import Camera
+from egorecovery.errors import RecordingError
+
+USUAL = {
+    **dict.fromkeys(
+        ("cam_high", "cam_head", "head", "high", "top", "front", "front_1", "front_img_1", "main", "ego"), Camera.HEAD
+    ),
+    **dict.fromkeys(("cam_left_wrist", "left_wrist", "left_wrist_img", "wrist_left", "left"), Camera.LEFT_WRIST),
+    **dict.fromkeys(("cam_right_wrist", "right_wrist", "right_wrist_img", "wrist_right", "right"), Camera.RIGHT_WRIST),
+}
+
+
+def chosen_cameras(wanted: Mapping[Camera, str], found: Sequence[str]) -> dict[Camera, str]:
+    """Which of their cameras is which of ours: as a person says, otherwise by the names that labs use."""
+    for camera, name in wanted.items():
+        if name not in found:
+            raise RecordingError(f"--camera {camera}={name}: there is no such camera; there are {', '.join(found)}")
+    chosen = dict(wanted)
+    for name in found:
+        camera = USUAL.get(re.split(r"[./]", name)[-1].lower())
+        if camera and camera not in chosen and name not in chosen.values():
+            chosen[camera] = name
+    if not chosen:
+        ours = ", ".join(Camera)
+        raise RecordingError(
+            f"none of the cameras ({', '.join(found) or 'there are none'}) is known by its name; say which is which, "
+            f"as in --camera head={found[0] if found else 'NAME'} (ours: {ours})"
+        )
+    return {camera: chosen[camera] for camera in Camera if camera in chosen}
+
+
+def parsed_cameras(settings: Sequence[str]) -> dict[Camera, str]:
+    """From a command line's head=NAME left_wrist=NAME."""
+    cameras = {}
+    for setting in settings:
+        ours, _, theirs = setting.partition("=")
+        if ours not in list(Camera) or not theirs:
+            raise RecordingError(f"--camera {setting!r}: write {'|'.join(Camera)}=NAME, as in head=cam_high")
+        cameras[Camera(ours)] = theirs
+    return cameras

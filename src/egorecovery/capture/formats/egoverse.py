@@ -1,0 +1,291 @@
+"""`egorecovery import --format egoverse`: Zarr episodes of EgoVerse, EgoMimic and the paper's authors as recordings."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from scipy.spatial.transform import Rotation
+
+from egorecovery.capture.formats.camera_names import chosen_cameras
+from egorecovery.capture.formats.egoverse_labels import packed
+from egorecovery.capture.formats.egoverse_reading import (
+    POSE,
+    EgoVerseEpisode,
+    EgoVerseStreams,
+    Kind,
+    in_openpose_order,
+    look_at,
+)
+from egorecovery.capture.formats.grippers import COLUMNS, STREAMS, GripperRange, normalised, ranges_of
+from egorecovery.capture.formats.importer import Findings, ImportAs, Importer
+from egorecovery.capture.formats.options import EgoVerseOptions
+from egorecovery.capture.formats.pictures import guessed_intrinsics
+from egorecovery.capture.formats.placement import Placement
+from egorecovery.capture.picture_fit import PictureFit
+from egorecovery.capture.recording import HandPoses, HandTracks, RawCamera, Recording, RobotLog
+from egorecovery.episodes import Camera, Side
+from egorecovery.errors import RecordingError
+from egorecovery.kinematics import EffectorPoses, pack, unpack
+from egorecovery.motion import KeypointOrder
+
+OPENING_ROOM = 0.02  # beyond 0..1, where an opening may be by rounding
+OF_ROBOTS: tuple[Kind, ...] = ("joints", "poses")
+OF_PEOPLE: tuple[Kind, ...] = ("keypoints", "hands")
+
+
+def open_paths(paths: Sequence[Path], wanted: ImportAs, options: EgoVerseOptions) -> "EgoVerseEpisodes":
+    return EgoVerseEpisodes.found(paths, wanted, options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EgoVerseEpisodes(Importer):
+    """Episodes of one data set, of robots or of people as `--source` says, whatever their metadata call them."""
+
+    episodes: tuple[EgoVerseEpisode, ...]
+    unreadable: tuple[tuple[Path, str], ...]
+    kind: Kind
+    cameras: dict[Camera, str]
+    grippers: dict[str, GripperRange]
+    wanted: ImportAs
+    options: EgoVerseOptions
+    placement: Placement = field(default_factory=Placement.none)
+
+    @classmethod
+    def found(cls, paths: Sequence[Path], wanted: ImportAs, options: EgoVerseOptions) -> "EgoVerseEpisodes":
+        episodes, unreadable = [], []
+        for path in find_episodes(paths):
+            try:
+                episodes.append(look_at(path))
+            except RecordingError as error:
+                unreadable.append((path, str(error)))
+        if not episodes:
+            raise RecordingError(unreadable[0][1])
+        kind = _kind(episodes[0], wanted)
+        return cls(
+            episodes=tuple(episodes),
+            unreadable=tuple(unreadable),
+            kind=kind,
+            cameras=chosen_cameras(wanted.cameras, list(episodes[0].cameras)),
+            grippers=_gripper_ranges(episodes, kind, wanted),
+            wanted=wanted,
+            options=options,
+            placement=Placement.load(wanted.transform) if wanted.transform else Placement.none(),
+        )
+
+    def places(self) -> list[str]:
+        return [str(episode.path) for episode in self.episodes] + [str(path) for path, _ in self.unreadable]
+
+    def load(self, episode: int, fit: PictureFit | None) -> Recording:
+        if episode >= len(self.episodes):
+            raise RecordingError(self.unreadable[episode - len(self.episodes)][1])
+        found = self.episodes[episode]
+        if self.kind not in found.kinds:
+            raise RecordingError(f"{found.path} has no {self.kind}, which the first episode has")
+        if found.rate_hz is None:
+            raise RecordingError(f"{found.path}: fps is missing or no rate; write it into the attributes of zarr.json")
+        streams = EgoVerseStreams(found)
+        clock_s = np.arange(found.frames) / found.rate_hz
+        details: dict[str, object] = {
+            "format": "egoverse",
+            "file": found.path.name,
+            "rate_hz": found.rate_hz,
+            "motion": self.kind,
+            "intrinsics": "assumed",
+            "transform": self.placement.name or "none",
+            "theirs": dict(found.said),
+        }
+        if found.labels:
+            details["their_labels"] = packed(streams.labels(), found.rate_hz)
+        return Recording(
+            id=self.wanted.id_of(found.path.parent.resolve().name, episode),
+            task=self.wanted.task,
+            source=self.wanted.source,
+            cameras={ours: self._camera(streams, theirs, clock_s) for ours, theirs in self.cameras.items()},
+            motion=self._motion(streams, clock_s),
+            provenance=self.wanted.provenance(
+                started_s=sum((each.frames / (each.rate_hz or 25.0) for each in self.episodes[:episode]), start=0.0),
+                duration_s=float(clock_s[-1]),
+                recorder="EgoVerse",
+                details=details,
+            ),
+        )
+
+    def _camera(self, streams: EgoVerseStreams, name: str, clock_s: Float[ndarray, " N"]) -> RawCamera:
+        if name not in streams.episode.cameras:
+            raise RecordingError(f"{streams.episode.path}: camera {name} is missing; the first episode has it")
+        frames = streams.pictures(name)
+        return RawCamera(frames=frames, timestamps_s=clock_s, intrinsics=guessed_intrinsics(frames.size_hw))
+
+    def _motion(self, streams: EgoVerseStreams, clock_s: Float[ndarray, " N"]) -> RobotLog | HandTracks | HandPoses:
+        read = {"joints": self._joints, "poses": self._poses, "keypoints": self._keypoints, "hands": self._hands}
+        return read[self.kind](streams, clock_s)
+
+    def _joints(self, streams: EgoVerseStreams, clock_s: Float[ndarray, " N"]) -> RobotLog:
+        """Effectors as recorded where they are, else by forward kinematics."""
+        state, action = streams.joints()
+        state, action = normalised(state, self.grippers["state"]), normalised(action, self.grippers["action"])
+        recorded_m = streams.recorded_positions_m()
+        if recorded_m is not None:
+            return RobotLog(timestamps_s=clock_s, state=state, action=action, effector_m=self._placed(recorded_m))
+        arms = self.wanted.robot.arms()
+        effector_state = arms.effector_vectors(state)
+        return RobotLog(
+            timestamps_s=clock_s,
+            state=state,
+            action=action,
+            effector_m=unpack(effector_state).position_m,
+            effector_state=effector_state,
+            effector_action=arms.effector_vectors(action),
+        )
+
+    def _poses(self, streams: EgoVerseStreams, clock_s: Float[ndarray, " N"]) -> RobotLog:
+        """Without joint angles, the vectors hold x y z, roll pitch yaw and gripper per arm."""
+        vectors, effectors, position_m = {}, {}, np.empty(0)
+        for name, poses in zip(STREAMS, streams.tool_poses(), strict=True):
+            at_m = self._placed(poses[..., :3])
+            turns = self._turned(Rotation.from_quat(poses[..., 3:POSE].reshape(-1, 4), scalar_first=True).as_matrix())
+            opening_01 = self.grippers[name].opening_01(poses[..., POSE])
+            angles_rad = Rotation.from_matrix(turns.reshape(-1, 3, 3)).as_euler("xyz").reshape(-1, 2, 3)
+            vectors[name] = np.concatenate([at_m, angles_rad, opening_01[..., None]], axis=-1).reshape(-1, 14)
+            position_m = at_m if name == "state" else position_m
+            if self.placement.tool_axes is not None:
+                axes = turns @ self.placement.tool_axes
+                effectors[f"effector_{name}"] = pack(
+                    EffectorPoses(position_m=at_m, rotation=axes, opening_01=opening_01)
+                )
+        return RobotLog(timestamps_s=clock_s, effector_m=position_m, **vectors, **effectors)
+
+    def _keypoints(self, streams: EgoVerseStreams, clock_s: Float[ndarray, " N"]) -> HandTracks:
+        points_m = streams.keypoints_m()
+        aria = self.options.keypoint_order == "aria"
+        _, matrices = streams.wrists()
+        return HandTracks(
+            timestamps_s=clock_s,
+            keypoints_m=self._placed(in_openpose_order(points_m) if aria else points_m),
+            wrist_rotation=self._turned(matrices),
+            confidence=np.asarray(np.isfinite(points_m).all(axis=(2, 3)), np.float64),
+            order=KeypointOrder.OPENPOSE if aria else KeypointOrder(self.options.keypoint_order),
+        )
+
+    def _hands(self, streams: EgoVerseStreams, clock_s: Float[ndarray, " N"]) -> HandPoses:
+        hands = streams.hand_state()
+        opening_01 = hands[..., 6]
+        lowest, highest = float(np.nanmin(opening_01)), float(np.nanmax(opening_01))
+        if lowest < -OPENING_ROOM or highest > 1 + OPENING_ROOM:
+            raise RecordingError(
+                f"{streams.episode.path}: the hands' opening runs from {lowest:.3g} to {highest:.3g}, 0 (closed) to 1 "
+                f"(open) is wanted as the seventh number of each hand"
+            )
+        known = np.isfinite(hands[..., 3:6])
+        turns = Rotation.from_euler("xyz", np.where(known, hands[..., 3:6], 0.0).reshape(-1, 3)).as_matrix()
+        turns = np.where(np.all(known, axis=2, keepdims=True)[..., None], turns.reshape(-1, 2, 3, 3), np.nan)
+        return HandPoses(
+            timestamps_s=clock_s,
+            wrist_m=self._placed(hands[..., :3]),
+            wrist_rotation=self._turned(turns),
+            opening_01=np.clip(opening_01, 0.0, 1.0),
+        )
+
+    def _placed(self, points_m: Float[ndarray, "N 2 *P 3"]) -> Float[ndarray, "N 2 *P 3"]:
+        return np.stack([self.placement.points_m(side, points_m[:, side.effector]) for side in Side], axis=1)
+
+    def _turned(self, rotations: Float[ndarray, "*N 3 3"]) -> Float[ndarray, "N 2 3 3"]:
+        per_side = rotations.reshape(-1, 2, 3, 3)
+        return np.stack([self.placement.rotations(side, per_side[:, side.effector]) for side in Side], axis=1)
+
+    def findings(self) -> Findings:
+        first = self.episodes[0]
+        rates = {episode.rate_hz for episode in self.episodes}
+        return Findings(
+            what="EgoVerse (Zarr v3)",
+            episodes=len(self.episodes),
+            frames=sum(episode.frames for episode in self.episodes),
+            rate_hz=first.rate_hz if len(rates) == 1 else None,
+            cameras={str(ours): theirs for ours, theirs in self.cameras.items()},
+            mapping=self._mapping(),
+            notes=tuple(self._notes()),
+            warnings=tuple(self._warnings()),
+        )
+
+    def _mapping(self) -> dict[str, str]:
+        words: dict[Kind, dict[str, str]] = {
+            "joints": {"state": "joint angles, measured", "action": "joint angles, commanded"},
+            "poses": {"state": "obs_ee_pose and gripper as x y z roll pitch yaw", "action": "cmd_ee_pose, the same"},
+            "keypoints": {"motion": f"21 points per hand, numbered as {self.options.keypoint_order}"},
+            "hands": {"motion": "wrist poses and openings, as cleaned by others"},
+        }
+        spans = {f"{name} grippers": f"{span} to 0..1" for name, span in self.grippers.items()}
+        labels = {name for episode in self.episodes for name in episode.labels}
+        kept = {"their labels": f"{', '.join(sorted(labels))}: kept beside ours"} if labels else {}
+        return {**words[self.kind], **spans, **kept}
+
+    def _notes(self) -> list[str]:
+        notes = ["calibrations are not read: a lens of 53 degrees is assumed"]
+        if not self.placement.name:
+            notes.append(
+                "no --transform: their frame is taken as the workspace's. Robots have one frame per arm, people a "
+                "frame that starts anew with each clip, so left and right, or two clips, may not agree"
+            )
+        if self.kind == "poses":
+            notes.append("there are no joint angles: train with --action-space effector, not joint")
+            if self.placement.tool_axes is None:
+                notes.append("no tool_axes in --transform: there will be no effector streams")
+        if self.kind == "joints" and self.wanted.robot is not None:
+            notes.append(f"effectors: as recorded where they are, else forward kinematics of {self.wanted.robot.name}")
+        return notes
+
+    def _warnings(self) -> list[str]:
+        warnings = [why for _, why in self.unreadable]
+        without = Counter(self.kind in episode.kinds for episode in self.episodes)[False]
+        if without:
+            warnings.append(f"{without} episodes have no {self.kind} and will be refused")
+        return warnings
+
+
+def find_episodes(paths: Sequence[Path]) -> list[Path]:
+    """Zarr groups among these, or directly inside these directories; links are not followed."""
+    found: list[Path] = []
+    for path in paths:
+        inside = [path] if (path / "zarr.json").is_file() else sorted(p.parent for p in path.glob("*/zarr.json"))
+        inside = [episode for episode in inside if not episode.is_symlink()]
+        if not inside:
+            raise RecordingError(f"{path}: no Zarr v3 group there or one level down (a folder with zarr.json)")
+        found += inside
+    return found
+
+
+def _kind(first: EgoVerseEpisode, wanted: ImportAs) -> Kind:
+    asked = OF_PEOPLE if wanted.source.is_human else OF_ROBOTS
+    for kind in asked:
+        if kind in first.kinds:
+            return kind
+    have = ", ".join(first.kinds) or "no motion that is known"
+    hint = " (wrist poses alone do not tell how far a hand is open)" if wanted.source.is_human else ""
+    raise RecordingError(f"{first.path} has {have}; for {wanted.source} {' or '.join(asked)} are wanted{hint}")
+
+
+def _gripper_ranges(episodes: Sequence[EgoVerseEpisode], kind: Kind, wanted: ImportAs) -> dict[str, GripperRange]:
+    """Of robots only: state and action each from their lowest to their highest reading in the data set."""
+    if kind in OF_PEOPLE:
+        return {}
+    lowest: dict[str, float] = dict.fromkeys(STREAMS, np.inf)
+    highest: dict[str, float] = dict.fromkeys(STREAMS, -np.inf)
+    refused: list[RecordingError] = []
+    for episode in episodes:
+        try:
+            streams = EgoVerseStreams(episode)
+            read = streams.joints() if kind == "joints" else [p[..., POSE] for p in streams.tool_poses()]
+        except RecordingError as error:
+            refused.append(error)  # told again when its turn comes
+            continue
+        for name, numbers in zip(STREAMS, read, strict=True):
+            readings = numbers[:, COLUMNS] if kind == "joints" else numbers
+            lowest[name] = min(lowest[name], float(readings.min()))
+            highest[name] = max(highest[name], float(readings.max()))
+    if len(refused) == len(episodes):
+        raise refused[0]
+    return ranges_of(lowest, highest, wanted.grippers)

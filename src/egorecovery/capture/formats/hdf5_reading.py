@@ -1,0 +1,138 @@
+"""HDF5 files of unknown origin: nothing outside the file is followed, nothing is allocated on the file's word alone."""
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy import ndarray
+
+from egorecovery.errors import RecordingError
+
+if TYPE_CHECKING:
+    import h5py
+
+MAX_STREAM_BYTES = 256 * 2**20  # of one stream of numbers; an hour of 14 doubles at 50 Hz is 20 MB
+MAX_CHUNK_BYTES = 64 * 2**20  # h5py holds one chunk in memory; ALOHA writes one picture per chunk
+SLACK_BYTES = 4096  # a deflate stream of noise is a little larger than the noise
+DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3  # numbers of HDF5 filters
+
+
+@contextmanager
+def opened(path: Path) -> Iterator["h5py.File"]:
+    """The file, and whatever a damaged one makes HDF5 raise, said with its name."""
+    try:
+        import h5py
+    except ImportError:
+        raise RecordingError(f"{path}: HDF5 needs h5py; install it with pip install 'egorecovery[formats]'") from None
+    if path.is_symlink() or not path.is_file():
+        raise RecordingError(f"{path} is not a regular file; give the file itself, not a link to it")
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except (OSError, RuntimeError, KeyError, ValueError, MemoryError) as error:
+        raise RecordingError(f"{path} cannot be read as HDF5 ({error}); copy or record it again") from error
+
+
+def names_in(file: "h5py.File", group: str) -> list[str]:
+    """What a group inside the file holds; none where there is no such group."""
+    import h5py
+
+    found = _follow(file, group)
+    if found is None:
+        return []
+    if not isinstance(found, h5py.Group):
+        raise RecordingError(f"{file.filename}: {group} is an array, a group is wanted there")
+    return sorted(found)
+
+
+def dataset(file: "h5py.File", name: str) -> "h5py.Dataset | None":
+    """An array of plain numbers or bytes that lies wholly inside the file; None where there is none of that name."""
+    import h5py
+
+    found = _follow(file, name)
+    if found is None:
+        return None
+    where = f"{file.filename}: {name}"
+    if not isinstance(found, h5py.Dataset):
+        raise RecordingError(f"{where} is no array")
+    if found.is_virtual or found.external:
+        raise RecordingError(f"{where} keeps its numbers in other files; only what the file itself holds is read")
+    if found.dtype.hasobject or found.dtype.kind not in "fiubS":
+        raise RecordingError(f"{where} must hold numbers or bytes of fixed length, it holds {found.dtype}")
+    if not found.shape:
+        raise RecordingError(f"{where} is a single value, an array over time is wanted")
+    _require_stored(found, where)
+    return found
+
+
+def numbers(file: "h5py.File", name: str, columns: int) -> ndarray:
+    """A stream of shape (N, columns) as float64."""
+    found = dataset(file, name)
+    where = f"{file.filename}: {name}"
+    if found is None:
+        raise RecordingError(f"{where} is missing; is this an ALOHA file?")
+    if found.dtype.kind not in "fiu":
+        raise RecordingError(f"{where} must hold numbers, it holds {found.dtype}")
+    if found.ndim != 2 or found.shape[1] != columns:
+        raise RecordingError(f"{where} has shape {found.shape}, (frames, {columns}) wanted")
+    if found.nbytes > MAX_STREAM_BYTES:
+        raise RecordingError(f"{where} has {found.nbytes / 2**20:.0f} MB, at most {MAX_STREAM_BYTES // 2**20} expected")
+    return np.asarray(found[:], np.float64)
+
+
+def _follow(file: "h5py.File", name: str) -> object:
+    """Step by step along hard links: a soft or external link could lead anywhere."""
+    import h5py
+
+    here: object = file
+    for part in name.strip("/").split("/"):
+        if not isinstance(here, h5py.Group) or here.get(part, getlink=True) is None:
+            return None
+        if not isinstance(here.get(part, getlink=True), h5py.HardLink):
+            raise RecordingError(f"{file.filename}: {name} is a link to something else; copy what it links to")
+        here = here[part]
+    return here
+
+
+def _require_stored(found: "h5py.Dataset", where: str) -> None:
+    """Bytes that are declared but not there would be made up by HDF5, in any amount."""
+    if found.chunks is None:
+        if found.id.get_storage_size() < found.nbytes:
+            raise RecordingError(
+                f"{where} declares {found.nbytes} bytes, the file holds {found.id.get_storage_size()}; record it again"
+            )
+        return
+    wanted = int(np.prod([-(-size // chunk) for size, chunk in zip(found.shape, found.chunks, strict=True)]))
+    chunk_bytes = int(np.prod(found.chunks)) * found.dtype.itemsize
+    if chunk_bytes > MAX_CHUNK_BYTES:
+        raise RecordingError(f"{where} has chunks of {chunk_bytes / 2**20:.0f} MB, at most 64 are read")
+    if found.id.get_num_chunks() != wanted:
+        raise RecordingError(
+            f"{where} declares {wanted} chunks, the file holds {found.id.get_num_chunks()}: it was written in part"
+        )
+    _require_bounded(found, chunk_bytes, where)
+
+
+def _require_bounded(found: "h5py.Dataset", chunk_bytes: int, where: str) -> None:
+    """HDF5 inflates a chunk to whatever it holds, not to the size of a chunk: measured first, within bounds."""
+    properties = found.id.get_create_plist()
+    filters = [properties.get_filter(index)[0] for index in range(properties.get_nfilters())]
+    unknown = [number for number in filters if number not in (DEFLATE, SHUFFLE, FLETCHER32)]
+    if unknown or filters.count(DEFLATE) > 1:
+        what = f"HDF5 filter {unknown[0]}, which would need a plugin" if unknown else "gzip, twice"
+        raise RecordingError(f"{where} is compressed by {what}; write it with h5repack -f GZIP=1 or -f NONE")
+    if DEFLATE not in filters:
+        return
+    for index in range(found.id.get_num_chunks()):
+        mask, raw = found.id.read_direct_chunk(found.id.get_chunk_info(index).chunk_offset)
+        if mask >> filters.index(DEFLATE) & 1:  # this chunk did not get smaller and was left as it was
+            continue
+        try:
+            inflated = zlib.decompressobj().decompress(raw, chunk_bytes + SLACK_BYTES)
+        except zlib.error as error:
+            raise RecordingError(f"{where}: chunk {index} cannot be inflated ({error}); copy it again") from None
+        if len(inflated) >= chunk_bytes + SLACK_BYTES:
+            raise RecordingError(f"{where}: chunk {index} inflates to more than the {chunk_bytes} bytes of a chunk")

@@ -1,0 +1,78 @@
+"""From what a picture shows of a hand to points in metres before the camera, and whether left is really left."""
+
+# N samples
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray
+
+from egorecovery.episodes import Intrinsics
+
+PALM = (0, 5, 9, 13, 17)  # points whose skin is near the bone, so that depth is of the hand itself
+NEAREST_M, FARTHEST_M = 0.1, 2.0  # of a hand that works
+SKIN_M = 0.01  # a depth camera sees the skin, the points lie inside
+ALIKE_M = 0.04  # depths of a palm that agree with one another; others are of what lies behind
+CURL_M = 0.012  # fingers bent by more tell the palm from the back
+
+
+def placed_hand(
+    pixels: Float[ndarray, "21 2"],
+    metres: Float[ndarray, "21 3"],
+    camera: Intrinsics,
+    depth_mm: ndarray | None = None,
+) -> Float[ndarray, "21 3"] | None:
+    """In the camera's frame (x right, y down, z forward), so that points fall on their pixels.
+
+    With depth the distance is measured; without it, it follows from the size that the tracker's model gives the hand,
+    which is wrong by as much as the hand is larger or smaller than usual. None where no sane place is found.
+    """
+    rays = np.column_stack(
+        [(pixels[:, 0] - camera.cx) / camera.fx, (pixels[:, 1] - camera.cy) / camera.fy, np.ones(len(pixels))]
+    )
+    distance_m = None if depth_mm is None else _measured_m(pixels, metres, camera, depth_mm)
+    if depth_mm is not None and distance_m is None:
+        return None
+    # x + tx = u (z + tz) for each point, likewise y: linear in the shift t
+    rows_x = np.column_stack([np.ones(len(rays)), np.zeros(len(rays)), -rays[:, 0]])
+    rows_y = np.column_stack([np.zeros(len(rays)), np.ones(len(rays)), -rays[:, 1]])
+    wanted_x = rays[:, 0] * metres[:, 2] - metres[:, 0]
+    wanted_y = rays[:, 1] * metres[:, 2] - metres[:, 1]
+    rows, wanted = np.concatenate([rows_x, rows_y]), np.concatenate([wanted_x, wanted_y])
+    if distance_m is None:
+        shift_m = np.linalg.lstsq(rows, wanted, rcond=None)[0]
+    else:
+        across_m = np.linalg.lstsq(rows[:, :2], wanted - rows[:, 2] * distance_m, rcond=None)[0]
+        shift_m = np.append(across_m, distance_m)
+    placed_m = metres + shift_m
+    return placed_m if NEAREST_M <= placed_m[0, 2] <= FARTHEST_M else None
+
+
+def _measured_m(
+    pixels: Float[ndarray, "21 2"], metres: Float[ndarray, "21 3"], camera: Intrinsics, depth_mm: ndarray
+) -> float | None:
+    """How far the hand's middle is, by the depths that the palm's points agree on."""
+    scale = np.array([depth_mm.shape[1] / camera.width, depth_mm.shape[0] / camera.height])
+    columns, rows = np.floor(pixels[list(PALM)] * scale).astype(int).T
+    inside = (rows >= 0) & (columns >= 0) & (rows < depth_mm.shape[0]) & (columns < depth_mm.shape[1])
+    read_m = depth_mm[rows[inside], columns[inside]] / 1000.0
+    there = (read_m >= NEAREST_M) & (read_m <= FARTHEST_M)
+    found_m = (read_m + SKIN_M - metres[list(PALM), 2][inside])[there]
+    if not len(found_m):
+        return None
+    alike = np.abs(found_m - np.median(found_m)) <= ALIKE_M
+    return float(found_m[alike].mean()) if alike.sum() >= 2 else None
+
+
+def curls_like_a_right_hand(points_m: Float[ndarray, "N 21 3"]) -> tuple[Bool[ndarray, " N"], Bool[ndarray, " N"]]:
+    """Fingers bend to the palm, so bent fingers tell a right hand from a left one. Second: where they are bent enough.
+
+    Points in OpenPose order, in any frame that is not mirrored.
+    """
+    wrist = points_m[:, 0]
+    out_of_right_palm = np.cross(points_m[:, 5] - wrist, points_m[:, 17] - wrist)
+    with np.errstate(all="ignore"):
+        out_of_right_palm /= np.linalg.norm(out_of_right_palm, axis=1, keepdims=True)
+    tips, knuckles = points_m[:, [8, 12, 16, 20]].mean(axis=1), points_m[:, [5, 9, 13, 17]].mean(axis=1)
+    curl_m = np.sum((tips - knuckles) * out_of_right_palm, axis=1)
+    with np.errstate(invalid="ignore"):
+        return curl_m > 0, np.abs(curl_m) > CURL_M

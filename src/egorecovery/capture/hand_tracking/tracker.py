@@ -1,0 +1,129 @@
+"""Our end of a hand tracker that runs as a subprocess: pictures to its standard input, answers from its output."""
+
+import json
+import math
+import queue
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from struct import pack
+from threading import Thread
+from typing import Any, BinaryIO
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from egorecovery.errors import RecordingError
+
+WORKER = Path(__file__).with_name("mediapipe_worker.py")
+START_S, ANSWER_S = 120.0, 30.0  # a first import of MediaPipe on a slow disk takes half a minute
+MAX_LINE_BYTES = 64 * 1024
+MAX_HANDS = 4
+POINTS = 21
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FoundHand:
+    """A hand in one picture."""
+
+    label: str  # "Left" or "Right", as the tracker calls it
+    score: float
+    pixels: Float[ndarray, "21 2"]
+    metres: Float[ndarray, "21 3"]  # about the hand's middle, axes of the camera
+
+
+@dataclass(eq=False)
+class HandTracker:
+    """A running tracker. One picture is asked about at a time."""
+
+    version: str
+    _process: "subprocess.Popen[bytes]"
+    _lines: "queue.Queue[bytes]"
+    _errors: BinaryIO
+
+    @classmethod
+    @contextmanager
+    def started(cls, command: Sequence[str]) -> "Iterator[HandTracker]":
+        """Ends the process whatever happens."""
+        with tempfile.TemporaryFile() as errors:
+            try:
+                process = subprocess.Popen(
+                    list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0
+                )
+            except OSError as error:
+                raise RecordingError(f"the hand tracker {command[0]} cannot be started ({error})") from None
+            lines: queue.Queue[bytes] = queue.Queue()
+            Thread(target=_read_lines, args=(process.stdout, lines), daemon=True).start()
+            tracker = cls("", process, lines, errors)
+            try:
+                tracker.version = str(tracker._answer(START_S, "start").get("ready"))[:40]
+                yield tracker
+            finally:
+                process.kill()
+                process.wait()
+
+    def find(self, jpeg: bytes) -> list[FoundHand]:
+        try:
+            assert self._process.stdin is not None
+            self._process.stdin.write(pack("<I", len(jpeg)) + jpeg)
+        except OSError:
+            raise self._failed("ended") from None
+        found = self._answer(ANSWER_S, "answer").get("hands")
+        if not isinstance(found, list) or len(found) > MAX_HANDS:
+            raise self._failed("gave an answer that is none")
+        return [self._hand(each) for each in found]
+
+    def _hand(self, record: Any) -> FoundHand:
+        try:
+            hand = FoundHand(
+                label=record["label"],
+                score=float(record["score"]),
+                pixels=np.array(record["pixels"], np.float64),
+                metres=np.array(record["metres"], np.float64),
+            )
+        except (KeyError, TypeError, ValueError):
+            raise self._failed("described a hand that is none") from None
+        good = hand.label in ("Left", "Right") and 0 <= hand.score <= 1 + 1e-6 and math.isfinite(hand.score)
+        good = good and hand.pixels.shape == (POINTS, 2) and hand.metres.shape == (POINTS, 3)
+        if not good or not (np.isfinite(hand.pixels).all() and np.isfinite(hand.metres).all()):
+            raise self._failed("described a hand that is none")
+        return hand
+
+    def _answer(self, within_s: float, what: str) -> dict[str, Any]:
+        try:
+            line = self._lines.get(timeout=within_s)
+        except queue.Empty:
+            raise self._failed(f"did not {what} within {within_s:.0f} s") from None
+        if not line:
+            raise self._failed("ended")
+        try:
+            answer = json.loads(line)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise self._failed("gave an answer that is none")
+        return answer
+
+    def _failed(self, why: str) -> RecordingError:
+        self._process.kill()
+        self._process.wait()
+        self._errors.seek(0)
+        said = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        last = f"; it said: {said[-1][:200]}" if said else ""
+        return RecordingError(f"the hand tracker {why}{last} (docs/hand_tracks.md says how to install it)")
+
+
+def mediapipe_command(python: Path, model: Path | None) -> list[str]:
+    """-I: neither the working directory nor PYTHONPATH of ours reaches the other environment."""
+    return [str(python), "-I", str(WORKER), *([str(model.absolute())] if model else [])]
+
+
+def _read_lines(stream: BinaryIO, lines: "queue.Queue[bytes]") -> None:
+    """A thread of its own, so that waiting can end; an endless line is cut and will be no JSON."""
+    while line := stream.readline(MAX_LINE_BYTES):
+        lines.put(line)
+    lines.put(b"")

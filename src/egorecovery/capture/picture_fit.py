@@ -1,0 +1,233 @@
+"""How a camera's picture becomes the square that a policy sees: one rule for import, training, server and robot."""
+
+# H W a picture's height and width, S side of the square, N M its new rows and columns, K old ones that make one of them
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Literal, cast, get_args
+
+import numpy as np
+from jaxtyping import Float32, Int64, UInt8, UInt16
+from numpy import ndarray
+
+from egorecovery.episodes.episode import Intrinsics
+from egorecovery.episodes.vocabulary import PICTURE_FIT
+from egorecovery.errors import EpisodeError
+
+Fit = Literal["letterbox", "crop", "exact"]
+FITS: tuple[Fit, ...] = get_args(Fit)
+_PIXEL = np.dtype((np.void, 12))  # three float32
+LARGEST_PX = 4096  # of a square; a policy's are 64 to 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Placed:
+    """Where a picture lies: the part that is taken, and the part of the square that it fills."""
+
+    left: int
+    top: int
+    width: int  # of the part that is taken, in pixels of the picture
+    height: int
+    into_left: int
+    into_top: int
+    into_width: int  # of the part that is filled, in pixels of the square
+    into_height: int
+
+
+@dataclass(frozen=True)
+class PictureFit:
+    """A picture of any size and shape as a square of `image_size` pixels.
+
+    letterbox keeps all of the picture and fills the rest with black; crop keeps the square in its middle; exact takes
+    pictures of that size only and changes nothing. Shrinking averages the area under each pixel, enlarging
+    interpolates linearly. A picture that has the size already is returned as it is, so fitting twice is fitting once.
+    """
+
+    image_size: int
+    fit: Fit = "exact"
+
+    def __post_init__(self) -> None:
+        if self.fit not in FITS:
+            raise EpisodeError(f"fit must be one of {', '.join(FITS)}, got {self.fit!r}")
+        if not 1 <= self.image_size <= LARGEST_PX:
+            raise EpisodeError(f"image_size must lie in 1..{LARGEST_PX} pixels, got {self.image_size}")
+
+    @classmethod
+    def parse(cls, text: str) -> "PictureFit":
+        """From "letterbox:224", which is how `str` writes it."""
+        fit, _, size = text.partition(":")
+        if fit not in FITS or not size.isdecimal():
+            raise EpisodeError(f"picture fit {text!r}: write {'|'.join(FITS)}:SIZE, as in letterbox:224")
+        return cls(int(size), cast(Fit, fit))
+
+    @classmethod
+    def from_json(cls, record: object) -> "PictureFit":
+        if not isinstance(record, Mapping) or set(record) != {"image_size", "fit"}:
+            raise EpisodeError(f'{PICTURE_FIT} must be an object with "image_size" and "fit", got {record!r}')
+        size, fit = record["image_size"], record["fit"]
+        if not isinstance(size, int) or isinstance(size, bool) or fit not in FITS:
+            words = f"image_size is a whole number and fit one of {', '.join(FITS)}"
+            raise EpisodeError(f"{PICTURE_FIT}: {words}, got {record!r}")
+        return cls(size, fit)
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.fit}:{self.image_size}"
+
+    def fits(self, height: int, width: int) -> bool:
+        """Whether a picture of that size stays as it is."""
+        return (height, width) == (self.image_size, self.image_size)
+
+    def enlarges(self, height: int, width: int) -> bool:
+        """Whether a picture of that size has too few pixels, so that some are made up."""
+        placed = self._placed(height, width)
+        return placed.into_width > placed.width or placed.into_height > placed.height
+
+    def apply(self, picture: ndarray) -> UInt8[ndarray, "S S 3"]:
+        """Of a uint8 picture (H, W, 3)."""
+        if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
+            raise EpisodeError(f"a picture is uint8 of shape (H, W, 3), got {picture.dtype} {picture.shape}")
+        height, width = picture.shape[:2]
+        if self.fits(height, width):
+            return picture
+        placed = self._placed(height, width)
+        part = picture[placed.top : placed.top + placed.height, placed.left : placed.left + placed.width]
+        scaled = _weighed_columns(_weighed_rows(part, placed.into_height), placed.into_width)
+        return self._in_square(placed, np.rint(scaled, out=scaled).astype(np.uint8))
+
+    def apply_depth(self, depth_mm: ndarray) -> UInt16[ndarray, "S S"]:
+        """The nearest reading of a uint16 map (H, W): an average over an edge is nowhere. 0 is no reading."""
+        if depth_mm.ndim != 2 or depth_mm.dtype != np.uint16:
+            raise EpisodeError(f"a depth map is uint16 of shape (H, W), got {depth_mm.dtype} {depth_mm.shape}")
+        height, width = depth_mm.shape
+        if self.fits(height, width):
+            return depth_mm
+        placed = self._placed(height, width)
+        rows = placed.top + _nearest(placed.height, placed.into_height)
+        columns = placed.left + _nearest(placed.width, placed.into_width)
+        return self._in_square(placed, depth_mm[rows[:, None], columns])
+
+    def intrinsics(self, of: Intrinsics) -> Intrinsics:
+        """Of the fitted picture. As everywhere here, x = 0 is the left edge of the first pixel, not its centre."""
+        if self.fits(of.height, of.width):
+            return of
+        placed = self._placed(of.height, of.width)
+        x_scale, y_scale = placed.into_width / placed.width, placed.into_height / placed.height
+        return Intrinsics(
+            width=self.image_size,
+            height=self.image_size,
+            fx=of.fx * x_scale,
+            fy=of.fy * y_scale,
+            cx=(of.cx - placed.left) * x_scale + placed.into_left,
+            cy=(of.cy - placed.top) * y_scale + placed.into_top,
+        )
+
+    def _placed(self, height: int, width: int) -> _Placed:
+        side = self.image_size
+        if min(height, width) < 1:
+            raise EpisodeError(f"a picture of {width} x {height} pixels shows nothing")
+        if self.fit == "letterbox":
+            longer = max(height, width)
+            # Halves round up, in whole numbers: the same on every machine.
+            into_width, into_height = (max(1, (2 * side * each + longer) // (2 * longer)) for each in (width, height))
+            into_left, into_top = (side - into_width) // 2, (side - into_height) // 2
+            return _Placed(
+                left=0,
+                top=0,
+                width=width,
+                height=height,
+                into_left=into_left,
+                into_top=into_top,
+                into_width=into_width,
+                into_height=into_height,
+            )
+        if self.fit == "exact" and not self.fits(height, width):
+            raise EpisodeError(
+                f"the picture has {width} x {height} pixels, {side} x {side} wanted; choose letterbox or crop to fit it"
+            )
+        shorter = min(height, width)
+        return _Placed(
+            left=(width - shorter) // 2,
+            top=(height - shorter) // 2,
+            width=shorter,
+            height=shorter,
+            into_left=0,
+            into_top=0,
+            into_width=side,
+            into_height=side,
+        )
+
+    def _in_square(self, placed: _Placed, part: ndarray) -> ndarray:
+        if part.shape[:2] == (self.image_size, self.image_size):
+            return part
+        square = np.zeros((self.image_size, self.image_size, *part.shape[2:]), part.dtype)
+        rows = slice(placed.into_top, placed.into_top + placed.into_height)
+        columns = slice(placed.into_left, placed.into_left + placed.into_width)
+        square[rows, columns] = part
+        return square
+
+
+def _weighed_rows(picture: UInt8[ndarray, "H W 3"], into: int) -> Float32[ndarray, "N W 3"]:
+    """Each new row as a weighted sum of rows: one pass over whole rows for each of K."""
+    height, width = picture.shape[:2]
+    taps, weights = _taps(height, into)
+    rows = np.ascontiguousarray(picture).reshape(height, -1)
+    total = np.zeros((into, width * 3), np.float32)
+    for tap, weight in zip(taps.T, weights.T, strict=True):
+        taken = rows.take(tap, axis=0).astype(np.float32)  # in two steps: numpy casts slowly while it multiplies
+        taken *= weight[:, None]
+        total += taken
+    return total.reshape(into, width, 3)
+
+
+def _weighed_columns(rows: Float32[ndarray, "N W 3"], into: int) -> Float32[ndarray, "N M 3"]:
+    height, width = rows.shape[:2]
+    taps, weights = _taps(width, into)
+    pixels = rows.view(_PIXEL).reshape(height, width)  # moved as a whole, three numbers at a time
+    total = np.zeros((height, into * 3), np.float32)
+    for tap, weight in zip(taps.T, weights.T, strict=True):
+        taken = pixels.take(tap, axis=1).view(np.float32)
+        taken *= weight.repeat(3)
+        total += taken
+    return total.reshape(height, into, 3)
+
+
+@lru_cache(maxsize=64)
+def _taps(size: int, into: int) -> tuple[Int64[ndarray, "N K"], Float32[ndarray, "N K"]]:
+    """The pixels that each new one is made of, and their shares, which add up to one."""
+    weigh = _area if into < size else _linear
+    taps, weights = weigh(size, into)
+    taps.setflags(write=False)
+    weights.setflags(write=False)
+    return taps, weights
+
+
+def _area(size: int, into: int) -> tuple[ndarray, ndarray]:
+    """How much of each pixel lies under the new one."""
+    edges = np.arange(into + 1) * (size / into)
+    first = np.floor(edges[:-1]).astype(np.int64)
+    taps = first[:, None] + np.arange(int(np.ceil(size / into)) + 1)
+    covered = np.minimum(edges[1:, None], taps + 1) - np.maximum(edges[:-1, None], taps)
+    return _normalised(np.minimum(taps, size - 1), np.maximum(covered, 0))
+
+
+def _linear(size: int, into: int) -> tuple[ndarray, ndarray]:
+    """Between the two nearest pixel centres; the edge pixels reach to the edge."""
+    centres = np.clip((np.arange(into) + 0.5) * (size / into) - 0.5, 0, size - 1)
+    first = np.minimum(np.floor(centres).astype(np.int64), max(size - 2, 0))
+    share = centres - first
+    taps = np.minimum(first[:, None] + np.arange(2), size - 1)
+    return _normalised(taps, np.stack([1 - share, share], axis=1))
+
+
+def _normalised(taps: ndarray, weights: ndarray) -> tuple[ndarray, ndarray]:
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    used = (weights > 1e-9).any(axis=0)  # whole ratios need one pixel less
+    return taps[:, used], weights[:, used].astype(np.float32)
+
+
+def _nearest(size: int, into: int) -> Int64[ndarray, " N"]:
+    return np.minimum(((np.arange(into) + 0.5) * (size / into)).astype(np.int64), size - 1)

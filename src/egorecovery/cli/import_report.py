@@ -1,0 +1,59 @@
+"""What `egorecovery import` says: what a dry run found, and what became of every recording."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from egorecovery.capture import Imported, Outcome, PictureFit
+from egorecovery.capture.formats.importer import Findings
+from egorecovery.cli.console import console, print_json
+
+
+def show_findings(findings: Findings, fit: PictureFit | None, sheet: Path | None, *, as_json: bool) -> None:
+    if as_json:
+        print_json({**asdict(findings), "fit": fit and fit.to_json(), "sheet": sheet and str(sheet)})
+        return
+    rate = f"{findings.rate_hz:g} Hz" if findings.rate_hz else "clocks of their own"
+    lasting = f", {findings.frames / findings.rate_hz / 60:.1f} min" if findings.rate_hz else ""
+    console.print(f"{findings.what}: {findings.episodes} episodes, {findings.frames} frames, {rate}{lasting}")
+    rows = [*((f"camera {ours}", theirs) for ours, theirs in findings.cameras.items()), *findings.mapping.items()]
+    if fit:
+        rows.append(("pictures", f"{fit.fit} to {fit.image_size} x {fit.image_size}"))
+    for ours, theirs in rows:
+        console.print(f"  {ours:20s} <- {theirs}", soft_wrap=True)
+    for note in findings.notes:
+        console.print(f"note: {note}", soft_wrap=True)
+    for warning in findings.warnings:
+        console.print(f"warning: {warning}", soft_wrap=True)
+    if sheet:
+        console.print(f"wrote: {sheet}", soft_wrap=True)
+    console.print("next: the same command with --out STORE instead of --dry-run", soft_wrap=True)
+
+
+def show(imported: Sequence[Imported], store: Path, *, as_json: bool) -> None:
+    """Counts, then a line for each recording that is not in the store."""
+    if as_json:
+        print_json(_summary(imported))
+        return
+    counts = Counter(one.outcome for one in imported)
+    shown = [outcome for outcome in Outcome if counts[outcome] or outcome is Outcome.ACCEPTED]
+    console.print(", ".join(f"{counts[outcome]} {outcome}" for outcome in shown))
+    for outcome in (Outcome.DISCARDED, Outcome.CLASHING, Outcome.UNREADABLE):
+        for one in (one for one in imported if one.outcome is outcome):
+            what = "" if outcome is Outcome.UNREADABLE else f"{one.name}: "  # those name their file
+            console.print(f"  {outcome} {what}{'; '.join(one.reasons)}", soft_wrap=True)
+    if any(one.accepted for one in imported):
+        console.print(f"store: {store}", soft_wrap=True)
+        console.print(f"next: egorecovery inspect {store}", soft_wrap=True)
+
+
+def _summary(imported: Sequence[Imported]) -> dict[str, object]:
+    by = {outcome: [one for one in imported if one.outcome is outcome] for outcome in Outcome}
+    return {
+        "accepted": [one.name for one in by[Outcome.ACCEPTED]],
+        "already_there": [one.name for one in by[Outcome.ALREADY_THERE]],
+        "discarded": {one.name: list(one.reasons) for one in by[Outcome.DISCARDED]},
+        "clashing": {one.where: "; ".join(one.reasons) for one in by[Outcome.CLASHING]},
+        "unreadable": {one.where: "; ".join(one.reasons) for one in by[Outcome.UNREADABLE]},
+    }

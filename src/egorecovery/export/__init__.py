@@ -1,0 +1,1 @@
+"""Stores and policies for other tools."""
