@@ -59,3 +59,11 @@ class CheckpointError(EgoRecoveryError):
 
 class TrainingStopped(EgoRecoveryError):
     """A run that cannot go on: a loss or a gradient is not finite."""
+
+
+class WireError(EgoRecoveryError):
+    """A message that does not follow the serving protocol or its limits."""
+
+
+class ServingError(EgoRecoveryError):
+    """A policy that cannot be served as asked, or an observation that it cannot answer."""
