@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from egorecovery.errors import WireError
 
 AnswerSpace = Literal["joint", "effector"]
-PictureFit = Literal["letterbox", "crop", "exact"]
+Fit = Literal["letterbox", "crop", "exact"]
 
 # What the cameras of an ALOHA robot are called on the wire, and what this project calls them.
 ALOHA_CAMERAS = {"cam_high": "head", "cam_left_wrist": "left_wrist", "cam_right_wrist": "right_wrist"}
@@ -27,7 +27,7 @@ class ServerMetadata:
     state_dim: int  # of `state` in observations: always joints, left arm first
     cameras: tuple[str, ...]  # that must be in `images`; ALOHA's names for them are accepted as well
     image_size: int  # side in pixels that the policy sees
-    picture_fit: PictureFit  # how pictures of another size are brought to it
+    picture_fit: Fit  # how pictures of another size are brought to it
     hidden_embodiment: bool  # the policy wants pictures without arms
     model: str  # in words
     checkpoint: str  # SHA-256 of the checkpoint's card
@@ -57,7 +57,7 @@ class ServerMetadata:
         return cls(**{field.name: _checked(field.name, message[field.name]) for field in fields(cls)})
 
 
-_CHOICES: dict[str, tuple[str, ...]] = {"action_space": get_args(AnswerSpace), "picture_fit": get_args(PictureFit)}
+_CHOICES: dict[str, tuple[str, ...]] = {"action_space": get_args(AnswerSpace), "picture_fit": get_args(Fit)}
 _NUMBERS: dict[str, tuple[type, ...]] = {
     "action_hz": (int, float),
     "policy_hz": (int, float),
