@@ -18,6 +18,7 @@ from egorecovery.cli.experiment import Experiment
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
+from egorecovery.cli.serve import Serve
 from egorecovery.cli.simulate import Simulate
 from egorecovery.cli.train import Train
 from egorecovery.cli.verify import Verify
@@ -36,6 +37,7 @@ VERBS = {
     "inspect": Inspect,
     "verify": Verify,
     "bench": Bench,
+    "serve": Serve,
 }
 USAGE = 2  # the input cannot be worked with; 1 means that the job itself found something wrong
 INTERRUPTED = 130
