@@ -67,3 +67,19 @@ class WireError(EgoRecoveryError):
 
 class ServingError(EgoRecoveryError):
     """A policy that cannot be served as asked, or an observation that it cannot answer."""
+
+
+class ServerError(EgoRecoveryError):
+    """A policy server that cannot be reached, says no, or answers what no robot may be told."""
+
+
+class ServerSilent(ServerError):
+    """A policy server that did not answer in time."""
+
+
+class LimitsError(EgoRecoveryError):
+    """A file of robot limits that lacks something, or says something that no robot is like."""
+
+
+class RobotError(EgoRecoveryError):
+    """A robot that cannot be started: of another kind than the policy, or not where it may start."""

@@ -1,0 +1,81 @@
+"""A rollout of the evaluation, driven as a robot is: through a policy server, the controller and its limits.
+
+In simulated time the world waits for every answer. With limits that never bind and no ramp, a rollout then goes
+exactly as in the evaluator's own process; `tests/test_served_rollout.py` holds it to that.
+"""
+
+from collections.abc import Callable
+
+from egorecovery.evaluation.protocol import EvaluationProtocol
+from egorecovery.evaluation.rollout import Attempts, Ending, RolloutJob, stage, workcell_for
+from egorecovery.robot.asking import Asker, Connect
+from egorecovery.robot.chunk_player import Playback
+from egorecovery.robot.clock import SteppedClock
+from egorecovery.robot.controller import Controller, Mode
+from egorecovery.robot.driving import drive_once
+from egorecovery.robot.event_log import Log, no_log
+from egorecovery.robot.guard import Phase
+from egorecovery.robot.limits import Limits
+from egorecovery.robot.workcell_robot import WorkcellRobot
+from egorecovery.workcell.starts import Start
+from egorecovery.workcell.workcell import Workcell
+
+OnCycle = Callable[[WorkcellRobot, Controller], None]
+
+
+def playback_of(protocol: EvaluationProtocol) -> Playback:
+    """Chunks executed as the protocol says."""
+    return Playback(
+        replan_steps=protocol.replan_steps, ensemble=protocol.ensemble, ensemble_decay=protocol.ensemble_decay
+    )
+
+
+def staged(job: RolloutJob) -> tuple[Workcell, Start]:
+    """A workcell at the job's start; one per process, as in the evaluator."""
+    cell = workcell_for(job.task, job.image_size, job.protocol.clutter, job.hidden_embodiment)
+    cell.protocol = job.protocol.judging()
+    return cell, stage(job, cell)
+
+
+def roll_served(
+    job: RolloutJob,
+    connect: Connect,
+    limits: Limits,
+    mode: Mode | None = None,
+    log: Log = no_log,
+    on_cycle: OnCycle = lambda robot, controller: None,
+) -> tuple[Ending, Controller]:
+    """Runs a job to its end in simulated time. A stopped robot stands still until the judge's time is up."""
+    clock = SteppedClock()
+    cell, start = staged(job)
+    robot = WorkcellRobot(cell, clock, job.cameras)
+    controller = Controller(limits, robot.rate_hz, mode or Mode(playback=playback_of(job.protocol)), log)
+    asker = Asker(robot, connect, controller, clock)
+    asker.connect()
+    attempts, gates = Attempts(cell), []
+    try:
+        while robot.outcome is None:
+            chunks = controller.status.chunks
+            asker.ask_if_wanted()
+            if controller.status.chunks > chunks:
+                gates.append(controller.status.gate)
+            cycle = drive_once(robot, controller, clock.now_s())
+            if cycle is not None and cycle.command is not None:
+                attempts.watch(cycle.command)
+            on_cycle(robot, controller)
+            if controller.phase is Phase.READY or controller.mode.shadow:
+                robot.hold()  # nobody commands it, and its world goes on
+            clock.sleep_until(clock.now_s() + 1.0 / robot.rate_hz)
+    finally:
+        asker.close()
+    outcome = robot.outcome
+    fault = controller.status.fault
+    return Ending(
+        result="success" if outcome.succeeded else "failure",
+        reason=outcome.reason if fault is None else f"{outcome.reason}; stopped: {fault.reason}",
+        start=start,
+        steps=outcome.frame,
+        retries=attempts.retries,
+        gates=tuple(gates),
+        decisions=len(gates),
+    ), controller
