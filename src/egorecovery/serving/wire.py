@@ -48,8 +48,6 @@ def encode(message: object) -> bytes:
 
 def decode(message: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:
     """The value that a message holds. Arrays are read-only."""
-    if not isinstance(message, bytes | bytearray):
-        raise WireError(f"binary messages are expected, got {type(message).__name__}")
     check_structure(message, limits)
     try:
         return msgpack.unpackb(
