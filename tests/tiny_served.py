@@ -1,5 +1,7 @@
 """Small policies to serve, and observations of an ALOHA-like robot for them."""
 
+import threading
+
 import numpy as np
 import torch
 
@@ -40,3 +42,21 @@ def decided(source, observation):
         picture if picture.shape[2] == 3 else picture.transpose(1, 2, 0) for picture in observation["images"].values()
     ]
     return source.decide(np.stack(pictures)[None], observation["state"][None].astype(np.float32))
+
+
+class Held:
+    """A source that answers when it is let go: what happens meanwhile can be tried."""
+
+    def __init__(self, source) -> None:
+        self._source = source
+        self.name, self.cameras, self.image_size = source.name, source.cameras, source.image_size
+        self.asked, self.go = threading.Semaphore(0), threading.Semaphore(0)
+        self.holding = False
+        self.rows: list[int] = []
+
+    def decide(self, images_BVHW3, state_BA):
+        self.rows.append(len(state_BA))
+        if self.holding:
+            self.asked.release()
+            assert self.go.acquire(timeout=60)
+        return self._source.decide(images_BVHW3, state_BA)

@@ -15,7 +15,7 @@ from egorecovery.errors import ServingError
 from egorecovery.kinematics import pack, unpack
 from egorecovery.kinematics.arms import Arms
 from egorecovery.motion import resample_linear
-from egorecovery.policy.decision import ActionSource, Decision, action_space_of, wants_hidden_embodiment
+from egorecovery.policy.decision import ActionSource, action_space_of, wants_hidden_embodiment
 from egorecovery.serving.metadata import Fit, ServerMetadata
 from egorecovery.serving.observation import Observation
 from egorecovery.serving.picture_fit import PictureFit
@@ -64,6 +64,7 @@ class ServedPolicy:
         self._acts_in_effector_space = action_space_of(source) == "effector"
         self._answer = answer
         self._arms = arms
+        self._horizon = horizon
         if self._acts_in_effector_space and arms is None:
             raise ServingError(f"{source.name} acts in effector space: it needs the robot's arms; give --robot FILE")
         if answer == "poses" and not self._acts_in_effector_space:
@@ -107,7 +108,7 @@ class ServedPolicy:
             np.stack([each.pictures_VSS3 for each in prepared]), states_BA.astype(np.float32)
         )
         inference_s = time.perf_counter() - deciding_s
-        _check(decision, self._source.name)
+        self._check(decision.action_BHA, decision.gate_B, decision.intent_BC)
         targets = [
             self._targets(actions_HA, each.state_A)
             for actions_HA, each in zip(decision.action_BHA, prepared, strict=True)
@@ -124,6 +125,15 @@ class ServedPolicy:
             )
             for row, (actions_HA, unreachable) in enumerate(targets)
         ]
+
+    def _check(self, action_BHA: np.ndarray, *others: np.ndarray | None) -> None:
+        """A robot must never be sent what is not a number, nor less than it was told."""
+        if not all(np.isfinite(part).all() for part in (action_BHA, *others) if part is not None):
+            raise ServingError(f"{self._source.name} answered with values that are not finite")
+        if action_BHA.ndim != 3 or action_BHA.shape[1] != self._horizon:
+            raise ServingError(
+                f"{self._source.name} answered with actions of shape {action_BHA.shape[1:]}, not {self._horizon} steps"
+            )
 
     def _targets(self, actions_HA: np.ndarray, joints_A: np.ndarray) -> tuple[np.ndarray, int]:
         """A chunk in the space and at the rate of the client, and how many of its poses are out of reach."""
@@ -150,10 +160,3 @@ def at_client_rate(actions_HA: np.ndarray, client_hz: float) -> np.ndarray:
     return resample_linear(
         np.arange(horizon) / RATE_HZ, actions_HA, np.arange(steps_at(horizon, client_hz)) / client_hz
     )
-
-
-def _check(decision: Decision, name: str) -> None:
-    """A robot must never be sent what is not a number."""
-    parts = [decision.action_BHA, decision.gate_B, decision.intent_BC]
-    if not all(np.isfinite(part).all() for part in parts if part is not None):
-        raise ServingError(f"{name} answered with values that are not finite")
