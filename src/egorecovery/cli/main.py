@@ -11,6 +11,7 @@ import tyro
 from egorecovery import __version__
 from egorecovery.cli.annotate import Annotate
 from egorecovery.cli.bench import Bench
+from egorecovery.cli.control import Control
 from egorecovery.cli.demo import Demo
 from egorecovery.cli.diagnose import Diagnose
 from egorecovery.cli.evaluate import Evaluate
@@ -38,6 +39,7 @@ VERBS = {
     "verify": Verify,
     "bench": Bench,
     "serve": Serve,
+    "control": Control,
 }
 USAGE = 2  # the input cannot be worked with; 1 means that the job itself found something wrong
 INTERRUPTED = 130

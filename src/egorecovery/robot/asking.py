@@ -8,7 +8,7 @@ import numpy as np
 from egorecovery.errors import RobotError, ServerError, ServerSilent
 from egorecovery.robot.clock import Clock
 from egorecovery.robot.controller import Controller
-from egorecovery.robot.guard import Cause, Fault, Phase, staleness
+from egorecovery.robot.guard import Cause, Fault, staleness
 from egorecovery.robot.limits import Limits
 from egorecovery.robot.robot import Observation, Robot
 from egorecovery.serving.client import PolicyClient
@@ -41,20 +41,20 @@ class Asker:
         return self._client.metadata
 
     def ask_if_wanted(self) -> bool:
-        """Whether the policy was asked."""
+        """Whether the policy was asked and has answered."""
         if not self._controller.wants_chunk(self._clock.now_s()):
             return False
         try:
-            self._ask()
+            return self._ask()
         except (ServerError, RobotError) as error:
             self.close()
             cause = Cause.NO_ANSWER if isinstance(error, ServerSilent) else Cause.SERVER
             self._controller.stop(Fault(cause, str(error)), self._clock.now_s())
         except Exception as error:  # of somebody's driver: whatever it is, the robot must rest
             self._controller.stop(Fault(Cause.DRIVER, f"read: {type(error).__name__}: {error}"), self._clock.now_s())
-        return True
+        return False
 
-    def _ask(self) -> None:
+    def _ask(self) -> bool:
         metadata = self.connect()
         assert self._client is not None
         seen = self._robot.read()
@@ -62,20 +62,17 @@ class Asker:
         reason = refusal(seen, now_s, metadata, self._controller.limits)
         if reason is not None:
             self._controller.refuse(reason, now_s)
-            return
+            return False
         patience_s = self._controller.limits.answer_s if self._answered else FIRST_ANSWER_S
         reply = self._client.infer(message(seen, metadata, self._prompt), patience_s)
         self._answered = True
         self._controller.add(reply, seen.captured_s, self._clock.now_s())
+        return True
 
     def close(self) -> None:
         if self._client is not None:
             self._client.close()
             self._client = None
-
-    @property
-    def is_needed(self) -> bool:
-        return self._controller.phase not in (Phase.STOPPING, Phase.STOPPED)
 
 
 def check_fit(metadata: ServerMetadata, robot: Robot, limits: Limits) -> None:

@@ -82,13 +82,12 @@ class Controller:
     def wants_chunk(self, now_s: float) -> bool:
         """Whether the policy should be asked now; not while stopping or stopped."""
         with self._lock:
-            armed = self._guard.phase in (Phase.READY, *MOVING)
-            return armed and self._player.wants_chunk(self._speed(now_s))
+            return self._is_armed and self._player.wants_chunk(self._speed(now_s))
 
     def add(self, reply: Reply, captured_s: float, now_s: float) -> None:
         """The policy's answer to an observation."""
         with self._lock:
-            if self._guard.phase not in (Phase.READY, *MOVING):
+            if not self._is_armed:
                 return  # it was stopped meanwhile: what was asked before has no meaning after
             skipped = self._player.add(reply.actions, captured_s, now_s)
             self._due_since_s, self._refusal = None, ""
@@ -106,7 +105,7 @@ class Controller:
     def refuse(self, reason: str, now_s: float) -> None:
         """An observation that cannot be shown to the policy. The robot goes on until an answer is overdue."""
         with self._lock:
-            if reason != self._refusal:
+            if reason != self._refusal and self._is_armed:
                 self._log("refused", now_s, reason=reason)
             self._refusal = reason
 
@@ -133,7 +132,7 @@ class Controller:
         with self._lock:
             was = self._guard.phase
             wanted, fresh, speed = None, True, self._speed(now_s)
-            if was in (Phase.READY, *MOVING):
+            if self._is_armed:
                 self._watch_answer(now_s, speed)
                 wanted, fresh = self._player.next_action(now_s, speed)
             cycle = self._guard.cycle(now_s, measured, wanted, fresh=fresh, speed=speed)
@@ -143,6 +142,10 @@ class Controller:
             self._noticed(was, now_s)
             self._status = replace(self._status, speed=speed if cycle.phase in MOVING else 0.0)
             return cycle
+
+    @property
+    def _is_armed(self) -> bool:
+        return self._guard.phase in (Phase.READY, *MOVING)
 
     def _speed(self, now_s: float) -> float:
         """Of the policy's pace. The ramp slows the policy down, so that the arms follow its path from the start."""

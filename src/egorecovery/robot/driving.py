@@ -9,10 +9,11 @@ from egorecovery.robot.robot import Robot
 from egorecovery.robot.watchdog import Heartbeat, Watchdog
 
 
-def drive_once(robot: Robot, controller: Controller, now_s: float) -> Cycle | None:
+def drive_once(robot: Robot, controller: Controller, clock: Clock) -> Cycle | None:
     """One control cycle; None where the robot's driver failed, and was told to stop by itself."""
     try:
-        cycle = controller.cycle(now_s, robot.measure())
+        measured = robot.measure()
+        cycle = controller.cycle(clock.now_s(), measured)
         if controller.mode.shadow:
             return cycle
         if cycle.command is not None:
@@ -21,7 +22,7 @@ def drive_once(robot: Robot, controller: Controller, now_s: float) -> Cycle | No
             robot.hold()
         return cycle
     except Exception as error:  # of somebody's driver: whatever it is, the robot must rest
-        controller.stop(Fault(Cause.DRIVER, f"{type(error).__name__}: {error}"), now_s)
+        controller.stop(Fault(Cause.DRIVER, f"{type(error).__name__}: {error}"), clock.now_s())
         robot.stop()
         return None
 
@@ -52,7 +53,7 @@ class Driver:
         due_s = self._clock.now_s()
         while not self._over.is_set() and not self.failed:
             now_s = self._clock.now_s()
-            if drive_once(self._robot, self._controller, now_s) is None:
+            if drive_once(self._robot, self._controller, self._clock) is None:
                 self.failed = True
                 return
             self._heartbeat.beat(self._clock.now_s())

@@ -25,12 +25,12 @@ class Report:
     """How a run ended."""
 
     status: Status
-    fault: Fault | None  # the last; None where the robot was never stopped by one
+    fault: Fault | None  # why it stopped; None where the run was over
     clamped: Mapping[tuple[str, Clamp], int]
 
     @property
     def ended_well(self) -> bool:
-        return self.fault is None or self.fault.cause in (Cause.FINISHED, Cause.PERSON)
+        return self.fault is None or self.fault.cause is Cause.PERSON
 
 
 def run_robot(
@@ -72,8 +72,13 @@ def run_robot(
             _wait_for_rest(driver, controller, clock, limits.stop_s(robot.rate_hz))
             driver.close()
             asker.close()
+    return report_of(controller)
+
+
+def report_of(controller: Controller) -> Report:
     status = controller.status
-    return Report(status, status.fault, controller.clamped)
+    finished = status.fault is not None and status.fault.cause is Cause.FINISHED
+    return Report(status, None if finished else status.fault, controller.clamped)
 
 
 def _wait_for_rest(driver: Driver, controller: Controller, clock: Clock, stop_s: float) -> None:
@@ -85,17 +90,22 @@ def _wait_for_rest(driver: Driver, controller: Controller, clock: Clock, stop_s:
 
 @contextmanager
 def _stopped_by_signals(controller: Controller, clock: Clock) -> Iterator[None]:
-    """Ctrl-C and a polite kill brake first; only the main thread can be told of them."""
+    """Ctrl-C, a polite kill and a closed terminal brake first; only the main thread can be told of them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    told = False
+
     def stop(number: int, _: object) -> None:
+        nonlocal told
         reason = f"{signal.Signals(number).name} from the operating system"
         controller.stop(Fault(Cause.PERSON, reason), clock.now_s())
-        raise KeyboardInterrupt
+        if not told:  # a second Ctrl-C must not end the program while it brakes
+            told = True
+            raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
