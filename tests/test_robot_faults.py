@@ -1,10 +1,6 @@
 """Faults on a robot: each ends in the stated stop, within the stated time, with all joints inside their limits."""
 
-import json
-import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -29,9 +25,11 @@ from egorecovery.serving.client import PolicyClient
 from egorecovery.workcell.robot import HIGHEST_TARGET, LOWEST_TARGET
 from point_robot import PointRobot
 from robot_limits import FOLDER, workcell_limits
+from robot_terminal import Terminal
 from scripted_server import ScriptedServer
 
 HERE = Path(__file__).parent
+ROBOT = HERE / "point_robot.py"
 LIMITS = workcell_limits(answer_s=0.2)
 PERIOD_S = 0.04
 STOP_S = LIMITS.stop_s(25.0)
@@ -288,45 +286,9 @@ def test_a_server_killed_in_the_middle_of_a_chunk_leaves_the_robot_at_rest_in_th
 # ---- a person at a real terminal ----
 
 
-class Terminal:
-    """A robot's script in a pseudo terminal, as a person has it."""
-
-    def __init__(self, server, tmp_path, *more):
-        self.log = tmp_path / "control.jsonl"
-        ours, theirs = pty.openpty()
-        command = [sys.executable, str(HERE / "point_robot.py"), "--server", server.url, "--log", str(self.log)]
-        self.process = subprocess.Popen(
-            [*command, "--limits", str(FOLDER / "workcell.json"), *more], stdin=theirs, stdout=theirs, stderr=theirs
-        )
-        os.close(theirs)
-        self.shown, self._file = "", ours
-
-    def until(self, words):
-        """What is shown from now on, up to some words."""
-        begun = len(self.shown)
-        while words not in self.shown[begun:]:
-            assert select.select([self._file], [], [], 30)[0], self.shown
-            try:
-                self.shown += os.read(self._file, 4096).decode()
-            except OSError:  # the terminal's other end is closed
-                raise AssertionError(self.shown) from None
-        return self.shown[begun:]
-
-    def press(self, key):
-        os.write(self._file, key)
-
-    def end(self):
-        code = self.process.wait(30)
-        os.close(self._file)
-        return code
-
-    def events(self):
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
-
-
 def test_any_key_stops_the_robot_and_only_a_person_rearms_it(tmp_path):
     with ScriptedServer() as server:
-        terminal = Terminal(server, tmp_path)
+        terminal = Terminal(ROBOT, server, tmp_path)
         shown = terminal.until("running  gate [######--------------] 0.30")
         assert "at rest within 0.16 s" in shown
         assert "not a safety-rated stop" in shown
@@ -346,7 +308,7 @@ def test_any_key_stops_the_robot_and_only_a_person_rearms_it(tmp_path):
 
 def test_after_a_fault_of_the_server_a_person_can_rearm_and_the_client_connects_anew(tmp_path):
     with ScriptedServer("garbage") as server:
-        terminal = Terminal(server, tmp_path, "--replan", "5")
+        terminal = Terminal(ROBOT, server, tmp_path, "--replan", "5")
         terminal.until("stopped (server)")
         terminal.press(b"r")
         terminal.until("running")
@@ -360,7 +322,7 @@ def test_after_a_fault_of_the_server_a_person_can_rearm_and_the_client_connects_
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_polite_kill_brakes_before_the_program_ends(tmp_path, number):
     with ScriptedServer() as server:
-        terminal = Terminal(server, tmp_path)
+        terminal = Terminal(ROBOT, server, tmp_path)
         terminal.until("running")
         terminal.process.send_signal(number)
         assert terminal.end() == 130
