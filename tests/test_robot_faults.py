@@ -1,5 +1,6 @@
 """Faults on a robot: each ends in the stated stop, within the stated time, with all joints inside their limits."""
 
+import json
 import re
 import signal
 import subprocess
@@ -16,7 +17,11 @@ from egorecovery.errors import RobotError
 from egorecovery.evaluation import bench_protocol
 from egorecovery.evaluation.rollout import RolloutJob
 from egorecovery.robot import Observation, read_limits
-from egorecovery.robot.controller import Mode
+from egorecovery.robot.asking import Asker
+from egorecovery.robot.clock import SteppedClock
+from egorecovery.robot.command_filter import Clamp
+from egorecovery.robot.controller import Controller, Mode
+from egorecovery.robot.event_log import EventLog
 from egorecovery.robot.guard import Cause, Phase
 from egorecovery.robot.running import run_robot
 from egorecovery.robot.served_rollout import roll_served
@@ -292,17 +297,17 @@ def test_any_key_stops_the_robot_and_only_a_person_rearms_it(tmp_path):
         shown = terminal.until("running  gate [######--------------] 0.30")
         assert "at rest within 0.16 s" in shown
         assert "not a safety-rated stop" in shown
-        terminal.press(b" ")
+        terminal.press(b"\x13")  # Ctrl-S would stop the terminal instead
         terminal.until("stopped (person): the stop key")
         terminal.press(b"x")  # neither of the two keys: nothing happens
         terminal.press(b"r")
         terminal.until("running")
-        terminal.press(b"s")
+        terminal.press(b"\x1a")  # Ctrl-Z would suspend the program in the middle of a motion
         terminal.until("q ends")
         terminal.press(b"q")
         assert terminal.end() == 0
     happened = [event["event"] for event in terminal.events() if event["event"] not in ("chunk", "clamp")]
-    assert happened == ["running", "stop", "at rest", "rearmed", "running", "stop", "at rest"]
+    assert happened == ["start", "running", "stop", "at rest", "rearmed", "running", "stop", "at rest"]
     assert max(len(line) for line in re.split(r"[\r\n]", terminal.shown)) <= 80
 
 
@@ -335,6 +340,44 @@ def test_in_shadow_mode_the_robot_is_told_nothing(tmp_path):
         report = run_point(robot, server, mode=Mode(shadow=True), is_finished=lambda: len(server.observations) > 1)
     assert report.status.cycles > 5
     assert (robot.commands, robot.holds, robot.was_stopped.is_set()) == ([], 0, False)
+
+
+def test_a_first_answer_that_took_too_long_is_asked_for_again():
+    clock, log = SteppedClock(), Log()
+
+    class Compiling(PolicyClient):
+        """Takes ten seconds for its first answer."""
+
+        def infer(self, observation, timeout_s):
+            answer = super().infer(observation, timeout_s)
+            clock.sleep_until(10.0)
+            return answer
+
+    class Stepped(PointRobot):
+        def read(self):
+            return replace(super().read(), captured_s=clock.now_s())
+
+    controller = Controller(workcell_limits(), 25.0, Mode(), log)
+    with ScriptedServer() as server:
+        asker = Asker(Stepped(), lambda: Compiling(server.url), controller, clock)
+        assert [asker.ask_if_wanted() for _ in range(2)] == [False, True]
+        asker.close()
+    assert log[0][2]["reason"] == "the first answer took 10.0 s: the policy is asked again"
+    assert controller.status.chunks == 1
+
+
+def test_a_full_disk_leaves_the_robot_alone_and_is_said_at_the_end():
+    with EventLog(Path("/dev/full")) as log:
+        for number in range(100):
+            log("chunk", float(number), gate=float("nan"))
+    assert log.summary == "log: /dev/full is incomplete: No space left on device"
+
+
+def test_numbers_that_json_does_not_have_are_logged_as_text(tmp_path):
+    with EventLog(tmp_path / "log.jsonl") as log:
+        log("clamp", 1.23456789, wanted=np.array([np.nan, np.inf, 0.5]), rule=Clamp.POSITION)
+    line = json.loads((tmp_path / "log.jsonl").read_text())
+    assert line == {"event": "clamp", "time_s": 1.2346, "wanted": ["nan", "inf", 0.5], "rule": "position"}
 
 
 def test_limits_that_cannot_be_used_end_the_script_before_it_connects(tmp_path):

@@ -71,11 +71,13 @@ class Control:
         jobs = [self._job(self.start + number, metadata) for number in range(self.rollouts)]
         stopped = 0
         with EventLog(self.log) as log:
-            log.start(0.0, server=self.server, task=self.task, limits=str(self.limits), slow=self.slow)
+            log.start(
+                0.0, server=self.server, task=self.task, limits=str(self.limits), shadow=self.shadow, slow=self.slow
+            )
             for job in jobs:
                 log("rollout", 0.0, regime=job.regime, index=job.index, starts_seed=self.starts_seed)
                 stopped += self._roll(job, limits, log)
-        console.print(f"log: {self.log}", soft_wrap=True)
+        console.print(log.summary, soft_wrap=True)
         console.print(f"next: grep -v chunk {self.log} | tail", soft_wrap=True)
         return 1 if stopped else 0
 

@@ -65,8 +65,14 @@ class Asker:
             return False
         patience_s = self._controller.limits.answer_s if self._answered else FIRST_ANSWER_S
         reply = self._client.infer(message(seen, metadata, self._prompt), patience_s)
-        self._answered = True
-        self._controller.add(reply, seen.captured_s, self._clock.now_s())
+        is_first, self._answered = not self._answered, True
+        now_s = self._clock.now_s()
+        took_s = now_s - seen.captured_s
+        if is_first and took_s > self._controller.limits.answer_s:
+            # It speaks of a scene of long ago. The server is warm now: the next answer comes in time.
+            self._controller.refuse(f"the first answer took {took_s:.1f} s: the policy is asked again", now_s)
+            return False
+        self._controller.add(reply, seen.captured_s, now_s)
         return True
 
     def close(self) -> None:

@@ -55,6 +55,7 @@ class Controller:
         self._player = ChunkPlayer(mode.playback, rate_hz)
         # In shadow mode the joints go their own way.
         self._guard = Guard(limits, rate_hz, watch_tracking=not mode.shadow)
+        self.longest_gap_s = self._guard.longest_gap_s  # between two cycles
         self._log = log
         self._lock = threading.RLock()
         self._status = Status()

@@ -35,7 +35,7 @@ class Driver:
         self._period_s = 1.0 / robot.rate_hz
         self._over = threading.Event()
         self.failed = False  # the robot's own driver raised, or hangs: no more commands are sent
-        self._heartbeat = Heartbeat(max(controller.limits.hold_s, 3 * self._period_s))
+        self._heartbeat = Heartbeat(controller.longest_gap_s)
         self._watchdog = Watchdog(self._heartbeat, clock, self._on_silence)
         self._thread = threading.Thread(target=self._drive, name="driver", daemon=True)
 

@@ -35,6 +35,7 @@ class EventLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._file = path.open("a", encoding="utf-8")
+        self.problem: OSError | None = None  # a full disk: the robot goes on, the log is incomplete
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="event log", daemon=True)
         self._writer.start()
@@ -52,13 +53,24 @@ class EventLog:
         if self._writer.is_alive():
             self._lines.put(None)
             self._writer.join()
-            self._file.close()
+            try:
+                self._file.close()
+            except OSError as error:
+                self.problem = self.problem or error
+
+    @property
+    def summary(self) -> str:
+        """Where it is, and what is wrong with it."""
+        return f"log: {self.path}" + (f" is incomplete: {self.problem.strerror}" if self.problem else "")
 
     def _write(self) -> None:
         while (line := self._lines.get()) is not None:
-            self._file.write(line + "\n")
-            if self._lines.empty():
-                self._file.flush()
+            try:
+                self._file.write(line + "\n")
+                if self._lines.empty():
+                    self._file.flush()
+            except OSError as error:
+                self.problem = self.problem or error
 
     def __enter__(self) -> "EventLog":
         return self

@@ -73,6 +73,10 @@ class Guard:
         self._motion: Motion | None = None  # None until the first command
         self._wanted: Joints | None = None
         self._held_since_s: float | None = None
+        self._last_cycle_s: float | None = None
+        self.longest_gap_s = max(limits.hold_s, 3.0 / rate_hz)  # between two cycles while it moves
+        # Where a start outside the range is brought inside by the first command, that must not be a jump.
+        self._outside = np.minimum(self._jump, limits.of_each("velocity") / rate_hz)
 
     def cycle(
         self, now_s: float, measured: Measurement, wanted: Joints | None, *, fresh: bool = True, speed: float = 1.0
@@ -81,9 +85,14 @@ class Guard:
         action again because no newer one has come; `speed` scales the highest velocity.
         """
         if self.phase in (Phase.READY, Phase.RUNNING, Phase.HOLDING):
-            fault = self._measured_fault(now_s, measured) or self._wanted_fault(now_s, measured, wanted, fresh)
+            fault = (
+                self._gap_fault(now_s)
+                or self._measured_fault(now_s, measured)
+                or self._wanted_fault(now_s, measured, wanted, fresh)
+            )
             if fault is not None:
                 self.stop(fault)
+        self._last_cycle_s = now_s
         if self.phase is Phase.STOPPING:
             return self._brake()
         if self.phase is Phase.STOPPED or wanted is None:
@@ -116,6 +125,15 @@ class Guard:
             self.phase = Phase.STOPPED
         return Cycle(Phase.STOPPING, self._motion.position)
 
+    def _gap_fault(self, now_s: float) -> Fault | None:
+        """A process that was suspended must not go on with what it wanted before."""
+        if self._motion is None or self._last_cycle_s is None:
+            return None
+        gap_s = now_s - self._last_cycle_s
+        if gap_s <= self.longest_gap_s:
+            return None
+        return Fault(Cause.DRIVER, f"there was no control cycle for {gap_s:.2f} s (limit {self.longest_gap_s:g} s)")
+
     def _measured_fault(self, now_s: float, measured: Measurement) -> Fault | None:
         joints = measured.joints
         if joints.shape != self._jump.shape or not np.isfinite(joints).all():
@@ -136,7 +154,7 @@ class Guard:
         beyond = np.maximum(self._filter.lower - wanted, wanted - self._filter.upper)
         if self._wanted is None:
             outside = np.maximum(self._filter.lower - measured.joints, measured.joints - self._filter.upper)
-            fault = self._worst(Cause.RANGE, outside, self._jump, "stands {0:.3g} outside its range") or self._worst(
+            fault = self._worst(Cause.RANGE, outside, self._outside, "stands {0:.3g} outside its range") or self._worst(
                 Cause.FIRST_COMMAND, np.abs(wanted - measured.joints), self._jump, "is first told to move by {0:.3g}"
             )
         else:

@@ -38,6 +38,7 @@ def _run(make_robot: Callable[[], Robot], options: argparse.Namespace) -> int:
     for line in promise(limits, robot.rate_hz):
         print(line)
     with EventLog(options.log) as log:
+        log.start(0.0, server=options.server, limits=str(options.limits), shadow=options.shadow, slow=options.slow)
         report = run_robot(
             robot,
             lambda: PolicyClient(options.server, api_key=api_key),
@@ -48,7 +49,7 @@ def _run(make_robot: Callable[[], Robot], options: argparse.Namespace) -> int:
         )
     for line in report_lines(report):
         print(line)
-    print(f"log: {options.log}")
+    print(log.summary)
     return 0 if report.ended_well else 1
 
 

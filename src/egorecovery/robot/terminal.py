@@ -61,9 +61,17 @@ class Person:
 
 @contextmanager
 def single_keys(keys: int) -> Iterator[None]:
-    """Keys arrive as they are pressed, without Enter; Ctrl-C stays what it is."""
+    """Keys arrive as they are pressed, without Enter. Ctrl-C stays what it is.
+
+    Ctrl-Z and Ctrl-S become keys like others: one would suspend a program whose robot moves, the other would make its
+    next line wait, and with it the stop key.
+    """
     before = termios.tcgetattr(keys)
     tty.setcbreak(keys)
+    attributes = termios.tcgetattr(keys)
+    attributes[0] &= ~termios.IXON
+    attributes[6][termios.VSUSP] = b"\x00"
+    termios.tcsetattr(keys, termios.TCSADRAIN, attributes)
     try:
         yield
     finally:
