@@ -16,6 +16,7 @@ from egorecovery.cli.demo import Demo
 from egorecovery.cli.diagnose import Diagnose
 from egorecovery.cli.evaluate import Evaluate
 from egorecovery.cli.experiment import Experiment
+from egorecovery.cli.export_onnx import ExportOnnx
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
@@ -39,6 +40,7 @@ VERBS = {
     "verify": Verify,
     "bench": Bench,
     "serve": Serve,
+    "export": ExportOnnx,
     "control": Control,
 }
 USAGE = 2  # the input cannot be worked with; 1 means that the job itself found something wrong

@@ -87,8 +87,16 @@ class ServedPolicy:
 
     def prepare(self, observation: Observation) -> Prepared:
         """Fits pictures; any thread."""
-        pictures = [self.fit.apply(picture) for picture in observation.pictures]
-        return Prepared(pictures_VSS3=np.stack(pictures), state_A=observation.state_A)
+        side = self.fit.image_size
+        pictures_VSS3 = np.empty((len(observation.pictures), side, side, 3), np.uint8)
+        for into_SS3, picture in zip(pictures_VSS3, observation.pictures, strict=True):
+            fitted_SS3 = self.fit.apply(picture)
+            if fitted_SS3.flags.c_contiguous:
+                into_SS3[:] = fitted_SS3
+            else:  # it came with channels first: plane by plane is five times faster than all at once
+                for channel in range(3):
+                    into_SS3[..., channel] = fitted_SS3[..., channel]
+        return Prepared(pictures_VSS3=pictures_VSS3, state_A=observation.state_A)
 
     def warm_up(self, batch: int) -> None:
         """Answers made-up observations of every batch size up to `batch`, so that no robot waits for the first ones."""
@@ -105,7 +113,10 @@ class ServedPolicy:
             states_BA = self._arms.effector_vectors(states_BA)
         deciding_s = time.perf_counter()
         decision = self._source.decide(
-            np.stack([each.pictures_VSS3 for each in prepared]), states_BA.astype(np.float32)
+            prepared[0].pictures_VSS3[None]
+            if len(prepared) == 1
+            else np.stack([each.pictures_VSS3 for each in prepared]),
+            states_BA.astype(np.float32),
         )
         inference_s = time.perf_counter() - deciding_s
         self._check(decision.action_BHA, decision.gate_B, decision.intent_BC)
