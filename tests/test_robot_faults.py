@@ -307,7 +307,7 @@ def test_any_key_stops_the_robot_and_only_a_person_rearms_it(tmp_path):
         terminal.press(b"q")
         assert terminal.end() == 0
     happened = [event["event"] for event in terminal.events() if event["event"] not in ("chunk", "clamp")]
-    assert happened == ["start", "running", "stop", "at rest", "rearmed", "running", "stop", "at rest"]
+    assert happened == ["start", "server", "running", "stop", "at rest", "rearmed", "running", "stop", "at rest"]
     assert max(len(line) for line in re.split(r"[\r\n]", terminal.shown)) <= 80
 
 

@@ -53,7 +53,8 @@ def run_robot(
     clock = clock or MonotonicClock()
     controller = Controller(limits, robot.rate_hz, mode or Mode(), log)
     asker = Asker(robot, connect, controller, clock, prompt)
-    asker.connect()  # before anything is started: a server that does not fit is refused here
+    metadata = asker.connect()  # before anything is started: a server that does not fit is refused here
+    log("server", clock.now_s(), model=metadata.model, checkpoint=metadata.checkpoint)
     driver = Driver(robot, controller, clock)
     on_start(controller)
     with _stopped_by_signals(controller, clock), _person_or_nobody(controller, clock, attended) as person:

@@ -53,7 +53,8 @@ def roll_served(
     robot = WorkcellRobot(cell, clock, job.cameras)
     controller = Controller(limits, robot.rate_hz, mode or Mode(playback=playback_of(job.protocol)), log)
     asker = Asker(robot, connect, controller, clock)
-    asker.connect()
+    metadata = asker.connect()
+    log("server", clock.now_s(), model=metadata.model, checkpoint=metadata.checkpoint)
     attempts, gates = Attempts(cell), []
     try:
         while robot.outcome is None:

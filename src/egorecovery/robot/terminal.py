@@ -83,8 +83,8 @@ def person_at(
     controller: Controller, now_s: Callable[[], float], terminal: int | None = None, write: Write | None = None
 ) -> Iterator[Person | None]:
     """Somebody at the terminal, where there is one: None without."""
-    keys: int = sys.stdin.fileno() if terminal is None else terminal
-    if not os.isatty(keys):
+    keys = _standard_input() if terminal is None else terminal
+    if keys is None or not os.isatty(keys):
         yield None
         return
     with single_keys(keys):
@@ -94,6 +94,14 @@ def person_at(
             yield person
         finally:
             person.close()
+
+
+def _standard_input() -> int | None:
+    """None where it is closed, or no file, as under some supervisors."""
+    try:
+        return sys.stdin.fileno() if sys.stdin is not None else None
+    except (OSError, ValueError):
+        return None
 
 
 def _to_terminal(text: str) -> None:
