@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
-from egorecovery.errors import WireError
+from egorecovery.errors import ServingError, WireError
 from egorecovery.serving.metadata import ServerMetadata
+from egorecovery.serving.observation import CameraNames, observation_of
 from egorecovery.serving.wire import Limits, decode, encode
 
 TYPES = ["|b1", "|u1", "|i1", "<u2", ">i2", "<i4", "<u8", ">i8", "<f2", "<f4", ">f4", "<f8"]
@@ -111,6 +112,20 @@ def outcome(message: bytes) -> None:
     """Only `WireError` may escape."""
     with contextlib.suppress(WireError):
         decode(message)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["state", "images", "prompt"]),
+        messages | st.dictionaries(st.sampled_from(["head", "cam_high", "cam_low", "other"]) | keys, messages),
+    )
+)
+def test_an_observation_of_any_making_is_checked_or_refused(message):
+    cameras = CameraNames(cameras=("head",))
+    with contextlib.suppress(ServingError):
+        observation = observation_of(message, cameras, 14)
+        assert np.isfinite(observation.state_A).all()
+        assert observation.pictures[0].shape[2] == 3
 
 
 @pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9, 0.999])

@@ -144,7 +144,7 @@ def _announce(server: "PolicyServer", host: str) -> None:
         f"  wants   {told.state_dim} joints; {', '.join(told.cameras)} of {told.image_size} px ({told.picture_fit})",
         f"  answers {told.horizon} steps of {told.action_dim} at {told.action_hz:g} Hz ({told.action_space} space)",
         f"  reload  kill -HUP {os.getpid()}",
-        f"next: curl http://{shown}:{server.port}/metrics",
+        f"next: curl http://{shown}:{server.port}/healthz",
     ):
         console.print(line, soft_wrap=True)
 

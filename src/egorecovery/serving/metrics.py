@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+OUTCOMES = ("answered", "refused", "malformed", "error", "lost", "slow")
 TENTHS = tuple(tenth / 10 for tenth in range(1, 11))
 PREFIX = "egorecovery"
 
@@ -36,7 +37,7 @@ class Histogram:
 class Metrics:
     """All that a server counts; used on its event loop only."""
 
-    requests: Counter[str] = field(default_factory=Counter)  # by outcome
+    requests: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(OUTCOMES, 0)))
     refusals: Counter[str] = field(default_factory=Counter)  # of connections, by reason
     reloads: Counter[str] = field(default_factory=Counter)  # by result
     batches: int = 0
