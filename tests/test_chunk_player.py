@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from egorecovery.errors import RecipeError
@@ -58,6 +58,7 @@ def test_a_robot_that_was_held_while_it_waited_misses_no_action():
     assert played(player, 1, now_s)[0] == [100.0]
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_never_are_more_steps_skipped_than_were_played_or_than_the_delay_lasted(data):
     player = ChunkPlayer(Playback(replan_steps=8), RATE_HZ)
@@ -74,6 +75,19 @@ def test_never_are_more_steps_skipped_than_were_played_or_than_the_delay_lasted(
         since = sum(consumed for time_s, consumed in times if time_s > captured_s)
         assert 0.0 <= skipped <= since + 1e-9
         assert skipped <= (now_s - captured_s) * RATE_HZ + 1e-9
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=50), st.integers(1, 12), st.booleans())
+def test_at_any_pace_a_player_that_has_nothing_left_to_play_asks_for_more(speeds, steps, ensemble):
+    player = ChunkPlayer(Playback(replan_steps=8, ensemble=ensemble), RATE_HZ)
+    now_s = 0.0
+    for cycle in range(200):
+        if player.wants_chunk():
+            player.add(numbered(0, steps=steps), now_s, now_s)
+        _, fresh = player.next_action(now_s, speeds[cycle % len(speeds)])
+        assert fresh
+        now_s += PERIOD_S
 
 
 def test_the_next_chunk_is_asked_for_as_early_as_answers_usually_take():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from egorecovery.robot import JointLimits, Limits, Measurement, Mode, Playback
@@ -80,6 +80,7 @@ events = st.one_of(
 )
 
 
+@settings(deadline=None)  # this machine may be busy
 @given(st.lists(events, max_size=80))
 def test_any_sequence_of_actions_and_faults_keeps_joints_inside_all_limits(happenings):
     sim = Sim(Guard(LIMITS, RATE_HZ))
@@ -97,6 +98,7 @@ def test_any_sequence_of_actions_and_faults_keeps_joints_inside_all_limits(happe
     assert sim.until_rest() <= STOP_S + PERIOD_S + 1e-9
 
 
+@settings(deadline=None)  # this machine may be busy
 @given(st.lists(events, max_size=60))
 def test_after_a_stop_nothing_moves_until_a_person_has_rearmed(happenings):
     sim = running_guard()
@@ -109,6 +111,15 @@ def test_after_a_stop_nothing_moves_until_a_person_has_rearmed(happenings):
             assert (cycle.command, cycle.phase) == (None, Phase.STOPPED)
     np.testing.assert_array_equal(sim.joints, rest)
     assert sim.subject.fault == PERSON
+
+
+def test_the_first_fault_is_the_one_that_is_remembered():
+    sim = running_guard()
+    sim.cycle(np.array([np.nan, 0.5]))
+    sim.subject.stop(PERSON)
+    sim.until_rest()
+    sim.subject.stop(PERSON)
+    assert sim.subject.fault.cause is Cause.NOT_FINITE
 
 
 def test_a_robot_can_only_be_rearmed_at_rest_and_then_starts_from_where_it_stands():
@@ -261,6 +272,7 @@ def test_an_answer_that_comes_after_the_stop_changes_nothing():
     sim.until_rest()
     assert not sim.subject.wants_chunk(sim.now_s)
     sim.subject.add(path(sim.joints), sim.now_s, sim.now_s)
+    assert sim.subject.status.chunks == 1
     assert sim.cycle().command is None
     assert sim.subject.rearm("test", sim.now_s)
     assert sim.cycle().command is None  # what was asked before the stop is forgotten

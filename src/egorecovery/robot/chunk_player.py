@@ -39,9 +39,12 @@ class _Chunk:
     begun: float  # on the axis of consumed steps: where its first action belongs
     actions: NDArray[np.float64]  # (H, A)
 
-    @property
-    def end(self) -> float:
-        return self.begun + len(self.actions)
+    def step_at(self, consumed: float) -> float:
+        """How far in it is. Everything asks this: the same distance rounded two ways could be both over and not."""
+        return consumed - self.begun
+
+    def speaks_at(self, consumed: float) -> bool:
+        return self.step_at(consumed) < len(self.actions)
 
 
 class ChunkPlayer:
@@ -73,7 +76,7 @@ class ChunkPlayer:
         newest = self._chunks[-1]
         due = min(self._playback.replan_steps, len(newest.actions))
         lead = min(math.ceil(self.delay_s * self._rate_hz * speed), due - 1)
-        return self.consumed - newest.begun >= due - lead
+        return newest.step_at(self.consumed) >= due - lead
 
     def add(self, actions: NDArray[np.float64], captured_s: float, now_s: float) -> float:
         """A chunk, the answer to what was captured then. Returns how many of its steps are skipped."""
@@ -82,7 +85,7 @@ class ChunkPlayer:
             self._delays_s.append(delay_s)
         self._is_warm = True
         skipped = min(delay_s * self._rate_hz, self.consumed - self._consumed_at(captured_s)) if self._chunks else 0.0
-        kept = [chunk for chunk in self._chunks if self.consumed < chunk.end] if self._playback.ensemble else []
+        kept = [chunk for chunk in self._chunks if chunk.speaks_at(self.consumed)] if self._playback.ensemble else []
         self._chunks = [*kept, _Chunk(self.consumed - skipped, np.asarray(actions, float))]
         return skipped
 
@@ -91,10 +94,10 @@ class ChunkPlayer:
 
         After the end of a chunk its last action is held, and no step is consumed.
         """
-        speaking = [chunk for chunk in self._chunks if self.consumed < chunk.end]
+        speaking = [chunk for chunk in self._chunks if chunk.speaks_at(self.consumed)]
         if not speaking:
             return self._last, False
-        predictions = [_between(chunk.actions, self.consumed - chunk.begun) for chunk in speaking]
+        predictions = [_between(chunk.actions, chunk.step_at(self.consumed)) for chunk in speaking]
         if self._playback.ensemble:
             weights = np.exp(-self._playback.ensemble_decay * np.arange(len(predictions)))
             self._last = weights @ np.stack(predictions) / weights.sum()
