@@ -77,13 +77,12 @@ def test_never_are_more_steps_skipped_than_were_played_or_than_the_delay_lasted(
         assert skipped <= (now_s - captured_s) * RATE_HZ + 1e-9
 
 
-@pytest.mark.parametrize("steps", [3, 20])
-def test_after_any_ramp_a_player_that_has_nothing_left_to_play_asks_for_more(steps):
-    for ramp_cycles in range(1, 100):  # sums of other fractions each: somewhere rounding goes either way
+def test_after_any_ramp_a_player_that_has_nothing_left_to_play_asks_for_more():
+    for ramp_cycles in range(1, 25):  # sums of other fractions each: somewhere rounding goes either way
         player = ChunkPlayer(Playback(), RATE_HZ)
-        for cycle in range(150):
+        for cycle in range(60):
             if player.wants_chunk():
-                player.add(numbered(0, steps=steps), cycle * PERIOD_S, cycle * PERIOD_S)
+                player.add(numbered(0, steps=3), cycle * PERIOD_S, cycle * PERIOD_S)
             _, fresh = player.next_action(cycle * PERIOD_S, min(1.0, max(0.1, cycle / ramp_cycles)))
             assert fresh
 
