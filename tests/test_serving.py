@@ -140,7 +140,7 @@ def test_observations_that_wait_together_are_answered_in_one_inference_each_its_
 async def waiting(server, count: int) -> None:
     import asyncio
 
-    while server.server.metrics.waiting < count:
+    while server.server.waiting < count:
         await asyncio.sleep(0.001)
 
 

@@ -206,7 +206,7 @@ def test_a_client_that_floods_is_answered_in_order_and_does_not_starve_others(se
         before = robot.ask(observation)["chunk_id"]
         send_many(flood.connection, message, count - 1)
         assert robot.ask(observation)["chunk_id"] == before + 1
-        assert server.server.metrics.waiting <= 2  # one of each client
+        assert server.server.waiting <= 2  # one of each client
         assert [flood.reply()["chunk_id"] for _ in range(count)] == list(range(1, count + 1))
 
 
@@ -223,7 +223,7 @@ def test_a_client_that_goes_away_while_its_chunk_is_computed_leaves_nothing_behi
         server.on_loop(gone(server))
         with server.client() as another:
             assert another.ask(observation)["chunk_id"] == 1
-        assert not server.server.metrics.waiting
+        assert not server.server.waiting
 
 
 def test_robots_beyond_the_limit_are_told_so_and_a_place_that_is_free_is_given_again(observation):

@@ -42,12 +42,11 @@ class Metrics:
     reloads: Counter[str] = field(default_factory=Counter)  # by result
     batches: int = 0
     clients: int = 0  # connected now
-    waiting: int = 0  # observations in the queue now
     inference_s: Histogram = field(default_factory=lambda: Histogram(SECONDS))
     request_s: Histogram = field(default_factory=lambda: Histogram(SECONDS))
     gate: Histogram = field(default_factory=lambda: Histogram(TENTHS))
 
-    def text(self, model: str, checkpoint: str) -> str:
+    def text(self, model: str, checkpoint: str, waiting: int) -> str:
         lines: list[str] = []
 
         def add(name: str, kind: str, words: str, values: list[str]) -> None:
@@ -65,7 +64,7 @@ class Metrics:
         counted("reloads_total", "result", self.reloads, "Checkpoints asked to be loaded, by result.")
         gauge("batches_total", self.batches, "Inferences, of one or more observations.", "counter")
         gauge("clients", self.clients, "Robots connected.")
-        gauge("waiting_observations", self.waiting, "Observations in the queue.")
+        gauge("waiting_observations", waiting, "Observations in the queue.")
         for name, histogram, words in (
             ("inference_seconds", self.inference_s, "Time of one inference of the policy."),
             ("request_seconds", self.request_s, "Time from an observation's arrival to its reply's departure."),

@@ -68,6 +68,11 @@ class PolicyServer:
         return self._queue.policy
 
     @property
+    def waiting(self) -> int:
+        """Observations that nobody computes yet."""
+        return self._queue.waiting
+
+    @property
     def port(self) -> int:
         assert self._listening is not None
         return next(iter(self._listening.sockets)).getsockname()[1]
@@ -132,7 +137,7 @@ class PolicyServer:
             return connection.respond(http.HTTPStatus.OK, "OK\n")
         if refusal is None and request.path == "/metrics":
             metadata = self.policy.metadata
-            return _plain(http.HTTPStatus.OK, self.metrics.text(metadata.model, metadata.checkpoint))
+            return _plain(http.HTTPStatus.OK, self.metrics.text(metadata.model, metadata.checkpoint, self.waiting))
         if refusal is None and self.metrics.clients >= self._settings.clients:
             refusal = Refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, "full", "too many robots are connected")
         if refusal is None:
