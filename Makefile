@@ -1,6 +1,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+OPENPI := .interop/openpi
+
 .PHONY: setup test check format demo bench clean
 
 setup: .venv/.installed
@@ -12,7 +14,15 @@ setup: .venv/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-test: setup
+$(OPENPI)/.installed: tools/openpi_client.txt
+	@if $(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then \
+		$(PYTHON) -m venv --clear $(OPENPI) && \
+		$(OPENPI)/bin/python -m pip install --quiet --requirement $< && touch $@; \
+	else \
+		echo "openpi's client has no numpy for this Python: its test is skipped; 'make PYTHON=python3.12' runs it"; \
+	fi
+
+test: setup $(OPENPI)/.installed
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 check: .venv/.installed
@@ -33,4 +43,4 @@ bench: .venv/.installed
 	$(BIN)/python benchmarks/label.py
 
 clean:
-	rm -rf .venv runs build dist .pytest_cache .hypothesis .ruff_cache .import_linter_cache
+	rm -rf .venv .interop runs build dist .pytest_cache .hypothesis .ruff_cache .import_linter_cache

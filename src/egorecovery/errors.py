@@ -71,3 +71,27 @@ class TrainingStopped(EgoRecoveryError):
 
 class StudioError(EgoRecoveryError):
     """A local app that cannot start as asked, or a request for what is not there."""
+
+
+class WireError(EgoRecoveryError):
+    """A message that does not follow the serving protocol or its limits."""
+
+
+class ServingError(EgoRecoveryError):
+    """A policy that cannot be served as asked, or an observation that it cannot answer."""
+
+
+class ServerError(EgoRecoveryError):
+    """A policy server that cannot be reached, says no, or answers what no robot may be told."""
+
+
+class ServerSilent(ServerError):
+    """A policy server that did not answer in time."""
+
+
+class LimitsError(EgoRecoveryError):
+    """A file of robot limits that lacks something, or says something that no robot is like."""
+
+
+class RobotError(EgoRecoveryError):
+    """A robot that cannot be started: of another kind than the policy, or not where it may start."""

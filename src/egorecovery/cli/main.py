@@ -12,6 +12,7 @@ from egorecovery import __version__
 from egorecovery.cli.annotate import Annotate
 from egorecovery.cli.audit import Audit
 from egorecovery.cli.bench import Bench
+from egorecovery.cli.control import Control
 from egorecovery.cli.demo import Demo
 from egorecovery.cli.diagnose import Diagnose
 from egorecovery.cli.evaluate import Evaluate
@@ -22,6 +23,7 @@ from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
 from egorecovery.cli.record import Record
 from egorecovery.cli.score import Score
+from egorecovery.cli.serve import Serve
 from egorecovery.cli.simulate import Simulate
 from egorecovery.cli.track import Track
 from egorecovery.cli.train import Train
@@ -33,18 +35,20 @@ VERBS = {
     "demo": Demo,
     "simulate": Simulate,
     "record": Record,
+    "track": Track,
     "import": Import,
     "annotate": Annotate,
     "label": Label,
-    "evaluate": Evaluate,
-    "track": Track,
     "train": Train,
+    "evaluate": Evaluate,
     "experiment": Experiment,
+    "diagnose": Diagnose,
     "score": Score,
     "watch": Watch,
-    "diagnose": Diagnose,
-    "audit": Audit,
+    "serve": Serve,
+    "control": Control,
     "export": Export,
+    "audit": Audit,
     "inspect": Inspect,
     "verify": Verify,
     "bench": Bench,

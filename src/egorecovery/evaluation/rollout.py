@@ -67,7 +67,7 @@ def attempt(job: RolloutJob, ask: Callable[[Question], Reply], on_frame: OnFrame
     """Runs a job to its end. What breaks in the simulator is an error on record; a policy that raises is not."""
     reply: Reply | None = None
     try:
-        cell = _cell(job.task, job.image_size, job.protocol.clutter, job.hidden_embodiment)
+        cell = workcell_for(job.task, job.image_size, job.protocol.clutter, job.hidden_embodiment)
         rolling = roll(job, cell, on_frame)
     except Exception as error:
         return _broken(error)
@@ -213,6 +213,6 @@ def _gripper(side: Side) -> int:
 
 
 @lru_cache(maxsize=1)
-def _cell(task: str, image_size: int, clutter: bool, hidden_embodiment: bool) -> Workcell:
+def workcell_for(task: str, image_size: int, clutter: bool, hidden_embodiment: bool) -> Workcell:
     """Compiling a scene takes a while: once per process and task."""
     return Workcell(scene_named(task), image_size=image_size, clutter=clutter, hidden_embodiment=hidden_embodiment)

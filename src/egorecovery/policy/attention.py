@@ -60,7 +60,7 @@ class CrossAttention(nn.Module):
         self.out = Linear(width, width)
 
     def forward(self, query_BMD: Tensor, kv_BN2D: Tensor) -> Tensor:
-        query_BMD = self.q(query_BMD).expand(len(kv_BN2D), -1, -1)
+        query_BMD = self.q(query_BMD).expand(kv_BN2D.shape[0], -1, -1)
         return self.out(cross_attention(query_BMD, kv_BN2D, self.heads))
 
 

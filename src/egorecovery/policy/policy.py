@@ -93,14 +93,14 @@ class Policy(nn.Module):
             for view, stem, pixels_B3SS, place_MD in looks
         ]
         observed = side_by_side([*parts, lambda: self._felt(state_BA, robots) + places[-1]], images_VB3SS, state_BA)
-        asked_BND = self.action_tokens(len(state_BA)).contiguous()  # else a GPU joins them three times slower
+        asked_BND = self.action_tokens(state_BA.shape[0]).contiguous()  # else a GPU joins them three times slower
         stream_BND = torch.cat([asked_BND, *observed], dim=1)
         pay_when_reached(stream_BND)  # what follows in a backward pass is the views', each on a part of the GPU
         return self.trunk(stream_BND, keep_KB, wanted=self.config.action_tokens)
 
     def _felt(self, state_BA: Tensor, robots: int) -> Tensor:
         felt = [self.robot_state(state_BA[:robots])] if robots else []
-        if robots < len(state_BA):
+        if robots < state_BA.shape[0]:
             assert self.human_state is not None, "human rows in a policy built without human data"
             felt.append(self.human_state(state_BA[robots:]))
         return torch.cat(felt)
@@ -125,7 +125,7 @@ class Policy(nn.Module):
         scale_BD = shift_BD = None
         if self.modulation:
             assert intent_BC is not None
-            reach = len(intent_BC) if self.config.correction.film_on_human else robots  # type: ignore[union-attr] - modulation implies it
+            reach = intent_BC.shape[0] if self.config.correction.film_on_human else robots  # type: ignore[union-attr] - modulation implies it
             scale_BD, shift_BD = self.modulation.terms(intent_BC[:reach])
 
         def predicted(acted: list[Tensor]) -> Prediction:
@@ -133,7 +133,7 @@ class Policy(nn.Module):
             return Prediction(
                 pooled_BD=pooled_BD,
                 robot_action_RHA=acted[0] if robots else None,
-                human_action_MHA=acted[-1] if robots < len(tokens_BND) else None,
+                human_action_MHA=acted[-1] if robots < tokens_BND.shape[0] else None,
                 intent_BC=intent_BC,
                 gate_logit_B=gate_logit_B,
                 film_scale_RD=None if scale_BD is None else scale_BD[:robots],
@@ -152,14 +152,14 @@ class Policy(nn.Module):
             return head(tokens_BND[rows], modulate)
 
         if self.config.shares_decoder:
-            acted_BHA = actions(self.robot, slice(0, len(tokens_BND)), modulated=True)
+            acted_BHA = actions(self.robot, slice(0, tokens_BND.shape[0]), modulated=True)
             return predicted([acted_BHA[:robots], acted_BHA[robots:]])
         on_human = bool(self.config.correction and self.config.correction.film_on_human)
         decoded: list[Callable[[], Tensor]] = []
         if robots:
             decoded.append(lambda: actions(self.robot, slice(0, robots), modulated=True))
-        if robots < len(tokens_BND):
+        if robots < tokens_BND.shape[0]:
             assert self.human is not None, "human rows in a policy built without human data"
             human = self.human
-            decoded.append(lambda: actions(human, slice(robots, len(tokens_BND)), modulated=on_human))
+            decoded.append(lambda: actions(human, slice(robots, tokens_BND.shape[0]), modulated=on_human))
         return predicted([part() for part in decoded] if on_human else side_by_side(decoded, tokens_BND))

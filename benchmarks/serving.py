@@ -1,0 +1,304 @@
+"""What the policy server adds to an inference, beside openpi's own server class with the same stub policy, in one run.
+
+python benchmarks/serving.py [--openpi FILE] [--requests 10000] [--json PATH]
+
+FILE is `src/openpi/serving/websocket_policy_server.py` of a checkout of openpi; it runs in the environment that
+`make .interop/openpi/.installed` makes. Each server is a process of its own, its clients are another; servers take
+turns block by block, so noise hits them alike; the median of the quietest block is what other programs disturbed
+least. Observations have three pictures of 224 x 224 and a state, chunks 100 steps. The stub sleeps, as one waits for a
+GPU.
+
+Three measurements: one client's round trips minus the inference that the server itself reports; eight clients that
+ask five times a second; and the memory of our server over many requests, with a client that reads nothing beside.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+from websockets.asyncio.client import connect as connect_async
+from websockets.sync.client import connect
+
+from egorecovery.episodes import Camera
+from egorecovery.policy.decision import Decision
+from egorecovery.serving.served_policy import ServedPolicy
+from egorecovery.serving.server import ServerSettings, serving
+from egorecovery.serving.wire import decode, encode
+
+ROOT = Path(__file__).parent.parent
+OPENPI_PYTHON = ROOT / ".interop" / "openpi" / "bin" / "python"
+SIDE, HORIZON, CLIENTS, ASK_S, TURNS = 224, 100, 8, 0.2, 8
+
+# Their server class, from the file of their checkout, with the stub policy.
+OPENPI_SERVER = """
+import importlib.util, sys, time
+import numpy as np
+spec = importlib.util.spec_from_file_location("websocket_policy_server", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+class Stub:
+    def infer(self, observation):
+        time.sleep(float(sys.argv[3]))
+        return {"actions": np.zeros((100, 14), np.float32)}
+module.WebsocketPolicyServer(Stub(), host="127.0.0.1", port=int(sys.argv[2]), metadata={}).serve_forever()
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    openpi: Path | None = None
+    """Their server's file; without it only ours is measured."""
+    inference_ms: float = 5.0
+    """How long the stub sleeps."""
+    rounds: int = 10
+    """Blocks of round trips of each server."""
+    block: int = 50
+    seconds: float = 20.0
+    """How long eight clients ask each server."""
+    requests: int = 10_000
+    """Of the memory measurement; 0 leaves it out."""
+    json: Path | None = None
+    serve: tuple[int, float] | None = None
+    """Used by the benchmark itself: be our server at this port with this stub."""
+
+
+class Stub:
+    """A policy that sleeps."""
+
+    name, cameras, image_size = "stub", tuple(Camera), SIDE
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def decide(self, images: np.ndarray, states: np.ndarray) -> Decision:
+        time.sleep(self._seconds)
+        rows = len(states)
+        return Decision(
+            action_BHA=np.zeros((rows, HORIZON, 14), np.float32),
+            gate_B=np.full(rows, 0.5, np.float32),
+            intent_BC=np.zeros((rows, 4), np.float32),
+        )
+
+
+async def serve_stub(port: int, seconds: float) -> None:
+    policy = ServedPolicy(Stub(seconds), horizon=HORIZON, checkpoint="0" * 64, client_hz=25.0)
+    async with serving(policy, ServerSettings(port=port)):
+        await asyncio.Event().wait()
+
+
+def observation() -> bytes:
+    rng = np.random.default_rng(0)
+    names = ("cam_high", "cam_left_wrist", "cam_right_wrist")
+    images = {name: rng.integers(0, 256, (3, SIDE, SIDE), dtype=np.uint8) for name in names}
+    return encode({"state": rng.normal(size=14), "images": images, "prompt": "stack the cubes"})
+
+
+@contextmanager
+def server(command: list[str], port: int) -> Iterator[int]:
+    """The process of a server that listens on a port."""
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        deadline_s = time.monotonic() + 120
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > deadline_s:
+                    raise SystemExit(f"server did not start: {' '.join(command[:3])}") from None
+                time.sleep(0.1)
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def free_port() -> int:
+    with socket.socket() as plug:
+        plug.bind(("127.0.0.1", 0))
+        return plug.getsockname()[1]
+
+
+def commands(options: Options, seconds: float) -> dict[str, tuple[list[str], int]]:
+    port = free_port()
+    found = {"ours": ([sys.executable, __file__, "--serve", str(port), str(seconds)], port)}
+    if options.openpi:
+        port = free_port()
+        theirs = [str(OPENPI_PYTHON), "-c", OPENPI_SERVER, str(options.openpi), str(port), str(seconds)]
+        found["openpi"] = (theirs, port)
+    return found
+
+
+def round_trip_ms(connection, message: bytes) -> tuple[float, float]:
+    """The whole, and the server's own inference in it."""
+    started_s = time.perf_counter()
+    connection.send(message)
+    reply = decode(connection.recv())
+    whole_ms = (time.perf_counter() - started_s) * 1000
+    timing = reply.get("policy_timing") or reply["server_timing"]
+    return whole_ms, timing["infer_ms"]
+
+
+def alone(options: Options) -> dict[str, dict[str, float]]:
+    """Round trip minus inference of one client, and what the server's process computed for it."""
+    message = observation()
+    found: dict[str, list[float]] = {}
+    busy_s: dict[str, float] = {}
+    planned = commands(options, options.inference_ms / 1000)
+    with ExitStack() as servers:
+        pids = {name: servers.enter_context(server(command, port)) for name, (command, port) in planned.items()}
+        connections = {
+            name: servers.enter_context(connect(f"ws://127.0.0.1:{port}", compression=None, max_size=None))
+            for name, (_, port) in planned.items()
+        }
+        for connection in connections.values():
+            connection.recv()
+            for _ in range(10):
+                round_trip_ms(connection, message)
+        for _ in range(options.rounds):
+            for name, connection in connections.items():
+                before_s = processor_s(pids[name])
+                for _ in range(options.block):
+                    whole_ms, inference_ms = round_trip_ms(connection, message)
+                    found.setdefault(name, []).append(whole_ms - inference_ms)
+                busy_s[name] = busy_s.get(name, 0.0) + processor_s(pids[name]) - before_s
+    return {
+        name: {
+            **quantiles(values),
+            "quietest_ms": float(np.median(np.reshape(values, (-1, options.block)), axis=1).min()),
+            "processor_ms": busy_s[name] * 1000 / len(values),
+        }
+        for name, values in found.items()
+    }
+
+
+def together(options: Options) -> dict[str, dict[str, float]]:
+    """Round trips of eight clients."""
+    message = observation()
+
+    async def robot(port: int, index: int, taken: list[float]) -> None:
+        async with connect_async(f"ws://127.0.0.1:{port}", compression=None, max_size=None) as connection:
+            await connection.recv()
+            await asyncio.sleep(ASK_S * index / CLIENTS)
+            until_s = time.monotonic() + options.seconds / TURNS
+            while time.monotonic() < until_s:
+                started_s = time.perf_counter()
+                await connection.send(message)
+                await connection.recv()
+                taken.append((time.perf_counter() - started_s) * 1000)
+                await asyncio.sleep(max(0.0, ASK_S - taken[-1] / 1000))
+
+    async def robots(port: int) -> list[float]:
+        taken: list[float] = []
+        await asyncio.gather(*(robot(port, index, taken) for index in range(CLIENTS)))
+        return taken
+
+    found: dict[str, list[float]] = {}
+    planned = commands(options, options.inference_ms / 1000)
+    with ExitStack() as servers:
+        for command, port in planned.values():
+            servers.enter_context(server(command, port))
+        for _ in range(TURNS):
+            for name, (_, port) in planned.items():
+                found.setdefault(name, []).extend(asyncio.run(robots(port)))
+    return {name: quantiles(values) for name, values in found.items()}
+
+
+def long_run(options: Options) -> dict[str, float]:
+    """Our server's memory, and a client's round trips before and while another one reads nothing."""
+    message = observation()
+    command, port = commands(Options(), 0.0)["ours"]
+    with server(command, port) as pid, connect(f"ws://127.0.0.1:{port}", compression=None) as connection:
+        connection.recv()
+
+        def ask(count: int) -> list[float]:
+            return [round_trip_ms(connection, message)[0] for _ in range(count)]
+
+        ask(500)
+        early_mb = resident_mb(pid)
+        before = ask(options.requests // 2)
+        middle_mb = resident_mb(pid)
+        with socket.create_connection(("127.0.0.1", port)) as plug:
+            plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            with connect(f"ws://127.0.0.1:{port}", sock=plug, compression=None, max_queue=1):
+                # The start of a message whose end never comes.
+                plug.sendall(bytes([0x82, 0xFF]) + len(message).to_bytes(8) + b"\0" * 4 + message[: len(message) // 2])
+                beside = ask(options.requests // 2)
+                plug.shutdown(socket.SHUT_RDWR)
+        late_mb = resident_mb(pid)
+    return {
+        "requests": float(2 * (options.requests // 2)),
+        "after_500_mb": early_mb,
+        "halfway_mb": middle_mb,
+        "at_the_end_mb": late_mb,
+        "median_alone_ms": float(np.median(before)),
+        "median_beside_a_stalled_client_ms": float(np.median(beside)),
+        "p99_alone_ms": float(np.quantile(before, 0.99)),
+        "p99_beside_a_stalled_client_ms": float(np.quantile(beside, 0.99)),
+    }
+
+
+def processor_s(pid: int) -> float:
+    """What a process has computed so far."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mb(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def quantiles(values: list[float]) -> dict[str, float]:
+    return {
+        "count": float(len(values)),
+        "median_ms": float(np.median(values)),
+        "p99_ms": float(np.quantile(values, 0.99)),
+    }
+
+
+def main(options: Options) -> None:
+    if options.serve:
+        asyncio.run(serve_stub(int(options.serve[0]), options.serve[1]))
+        return
+    measured = {
+        "round trip - inference, 1 client": alone(options),
+        f"round trip, {CLIENTS} clients, {1 / ASK_S:g} Hz each": together(options),
+    }
+    table = Table(title=f"stub of {options.inference_ms:g} ms, 3 x {SIDE} x {SIDE}", box=None)
+    for column in ("", "server", "n", "median", "quietest block", "p99", "processor"):
+        table.add_column(column, justify="left" if column in ("", "server") else "right")
+    for what, servers in measured.items():
+        for name, found in servers.items():
+            table.add_row(
+                what,
+                name,
+                f"{found['count']:.0f}",
+                *(
+                    f"{found[key]:.2f} ms" if key in found else ""
+                    for key in ("median_ms", "quietest_ms", "p99_ms", "processor_ms")
+                ),
+            )
+    Console(width=100).print(table)
+    memory = long_run(options) if options.requests else {}
+    for key, value in memory.items():
+        print(f"{key.replace('_', ' '):32s} {value:.2f}")
+    if options.json:
+        record = {"options": {**asdict(options), "json": None, "openpi": None}, **measured, "long_run": memory}
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options, description=__doc__))

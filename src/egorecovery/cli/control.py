@@ -1,0 +1,146 @@
+"""`egorecovery control`."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from egorecovery.errors import RecipeError, RobotError
+
+if TYPE_CHECKING:
+    from egorecovery.evaluation.rollout import Ending, RolloutJob
+    from egorecovery.robot import Limits, Mode
+    from egorecovery.robot.event_log import EventLog
+    from egorecovery.serving.client import PolicyClient
+    from egorecovery.serving.metadata import ServerMetadata
+
+SHADOW_S = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """Let the policy of a server control a robot, inside limits: here the simulated workcell.
+
+    Robots of your own are a class and three lines: see examples/ and docs/deploy.md.
+    """
+
+    server: str
+    """Such as ws://127.0.0.1:8000."""
+    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"]
+    limits: Path
+    """What the joints may do; examples/limits has files to start from."""
+    robot: Literal["workcell"] = "workcell"
+    regime: Literal["initial", "recovery"] = "recovery"
+    start: int = 0
+    """The first start, by index from 0."""
+    rollouts: int = 1
+    starts_seed: str = "comparison"
+    """Which starts, by name, as in evaluate."""
+    time: Literal["real", "simulated"] = "real"
+    """simulated: the world waits for every answer, and rollouts can be repeated exactly."""
+    shadow: bool = False
+    """Compute and log everything, never move the robot; for ten seconds of real time."""
+    slow: float = 1.0
+    """Share of the policy's pace and of the highest velocities, 0..1."""
+    replan: int | None = None
+    """Steps of a chunk to execute before the next one takes over; 35, of a short chunk half."""
+    ensemble: bool = False
+    """Average overlapping chunks (ACT)."""
+    seconds: float | None = None
+    """A rollout's time limit; the task's, as in evaluate."""
+    api_key_file: Path | None = None
+    log: Path = Path("control.jsonl")
+    """Every chunk, clamp and stop is added to this file."""
+
+    def run(self) -> int:
+        from egorecovery.cli.console import console
+        from egorecovery.robot import read_limits
+        from egorecovery.robot.event_log import EventLog
+        from egorecovery.robot.reporting import promise
+        from egorecovery.robot.workcell_robot import WorkcellRobot
+
+        if self.rollouts < 1 or self.start < 0:
+            raise RecipeError(f"rollouts must be at least 1 and start at least 0, got {self.rollouts} and {self.start}")
+        if self.shadow and self.time == "simulated":
+            raise RecipeError("--shadow needs --time real: in simulated time nothing would happen")
+        limits = read_limits(self.limits)
+        with self._connect() as client:
+            metadata = client.metadata
+        console.print(f"server: {metadata.model} ({metadata.action_hz:g} Hz, chunks of {metadata.horizon})")
+        for line in promise(limits, WorkcellRobot.rate_hz):
+            console.print(line, soft_wrap=True)
+        jobs = [self._job(self.start + number, metadata) for number in range(self.rollouts)]
+        stopped = 0
+        with EventLog(self.log) as log:
+            log.start(
+                0.0, server=self.server, task=self.task, limits=str(self.limits), shadow=self.shadow, slow=self.slow
+            )
+            for job in jobs:
+                log("rollout", 0.0, regime=job.regime, index=job.index, starts_seed=self.starts_seed)
+                stopped += self._roll(job, limits, log)
+        console.print(log.summary, soft_wrap=True)
+        console.print(f"next: grep -v chunk {self.log} | tail", soft_wrap=True)
+        return 1 if stopped else 0
+
+    def _roll(self, job: "RolloutJob", limits: "Limits", log: "EventLog") -> bool:
+        """Whether a fault stopped the robot."""
+        from egorecovery.cli.console import console
+        from egorecovery.robot.reporting import report_lines
+        from egorecovery.robot.running import report_of
+        from egorecovery.robot.served_rollout import roll_in_real_time, roll_served
+
+        mode = self._mode(job)
+        if self.time == "simulated":
+            ending, controller = roll_served(job, self._connect, limits, mode, log)
+            report = report_of(controller)
+        else:
+            watched_s = SHADOW_S if self.shadow else None
+            ending, report = roll_in_real_time(job, self._connect, limits, mode, log, watched_s)
+        console.print(f"{job.regime} start {job.index}: {_said(ending)}", soft_wrap=True)
+        for line in report_lines(report):
+            console.print(f"  {line}", soft_wrap=True)
+        return not report.ended_well
+
+    def _connect(self) -> "PolicyClient":
+        from egorecovery.serving.access import read_api_key
+        from egorecovery.serving.client import PolicyClient
+
+        key = read_api_key(self.api_key_file) if self.api_key_file else None
+        return PolicyClient(self.server, api_key=key)
+
+    def _mode(self, job: "RolloutJob") -> "Mode":
+        from egorecovery.robot import Mode
+        from egorecovery.robot.served_rollout import playback_of
+
+        return Mode(shadow=self.shadow, slow=self.slow, playback=playback_of(job.protocol))
+
+    def _job(self, index: int, metadata: "ServerMetadata") -> "RolloutJob":
+        from egorecovery.episodes import Camera
+        from egorecovery.evaluation import bench_protocol
+        from egorecovery.evaluation.rollout import RolloutJob
+
+        unknown = [camera for camera in metadata.cameras if camera not in list(Camera)]
+        if unknown:
+            raise RobotError(f"the policy looks through {', '.join(unknown)}; the workcell has {', '.join(Camera)}")
+        named = bench_protocol(self.task, metadata.horizon)
+        protocol = replace(
+            named,
+            starts_seed=self.starts_seed,
+            replan_steps=self.replan if self.replan is not None else 1 if self.ensemble else named.replan_steps,
+            ensemble=self.ensemble,
+            time_limit_s=self.seconds if self.seconds is not None else named.time_limit_s,
+        )
+        return RolloutJob(
+            task=self.task,
+            regime=self.regime,
+            index=index,
+            protocol=protocol,
+            cameras=tuple(Camera(camera) for camera in metadata.cameras),
+            image_size=metadata.image_size,
+            hidden_embodiment=metadata.hidden_embodiment,
+        )
+
+
+def _said(ending: "Ending | None") -> str:
+    if ending is None:
+        return "not judged"
+    return f"{ending.result} after {ending.duration_s:.1f} s ({ending.reason})"

@@ -1,0 +1,125 @@
+"""One question to the policy: look, refuse what is stale, send, hand over the chunk. Whatever fails stops the robot."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from egorecovery.errors import RobotError, ServerError, ServerSilent
+from egorecovery.robot.clock import Clock
+from egorecovery.robot.controller import Controller
+from egorecovery.robot.guard import Cause, Fault, staleness
+from egorecovery.robot.limits import Limits
+from egorecovery.robot.robot import Observation, Robot
+from egorecovery.serving.client import PolicyClient
+from egorecovery.serving.metadata import ALOHA_CAMERAS, ServerMetadata
+
+FIRST_ANSWER_S = 30.0  # a policy's first inference compiles and loads; the robot stands still meanwhile
+
+Connect = Callable[[], PolicyClient]
+
+
+class Asker:
+    """Asks for one robot. Connects when it is first needed, and again after a re-arm where the server was lost."""
+
+    def __init__(self, robot: Robot, connect: Connect, controller: Controller, clock: Clock, prompt: str = "") -> None:
+        self._robot, self._connect, self._controller, self._clock = robot, connect, controller, clock
+        self._prompt = prompt
+        self._client: PolicyClient | None = None
+        self._answered = False
+
+    def connect(self) -> ServerMetadata:
+        """What the server says of itself; refuses one that does not fit the robot."""
+        if self._client is None:
+            client = self._connect()
+            try:
+                check_fit(client.metadata, self._robot, self._controller.limits)
+            except RobotError:
+                client.close()
+                raise
+            self._client, self._answered = client, False
+        return self._client.metadata
+
+    def ask_if_wanted(self) -> bool:
+        """Whether the policy was asked and has answered."""
+        if not self._controller.wants_chunk(self._clock.now_s()):
+            return False
+        try:
+            return self._ask()
+        except (ServerError, RobotError) as error:
+            self.close()
+            cause = Cause.NO_ANSWER if isinstance(error, ServerSilent) else Cause.SERVER
+            self._controller.stop(Fault(cause, str(error)), self._clock.now_s())
+        except Exception as error:  # of somebody's driver: whatever it is, the robot must rest
+            self._controller.stop(Fault(Cause.DRIVER, f"read: {type(error).__name__}: {error}"), self._clock.now_s())
+        return False
+
+    def _ask(self) -> bool:
+        metadata = self.connect()
+        assert self._client is not None
+        seen = self._robot.read()
+        now_s = self._clock.now_s()
+        reason = refusal(seen, now_s, metadata, self._controller.limits)
+        if reason is not None:
+            self._controller.refuse(reason, now_s)
+            return False
+        patience_s = self._controller.limits.answer_s if self._answered else FIRST_ANSWER_S
+        reply = self._client.infer(message(seen, metadata, self._prompt), patience_s)
+        is_first, self._answered = not self._answered, True
+        now_s = self._clock.now_s()
+        took_s = now_s - seen.captured_s
+        if is_first and took_s > self._controller.limits.answer_s:
+            # It speaks of a scene of long ago. The server is warm now: the next answer comes in time.
+            self._controller.refuse(f"the first answer took {took_s:.1f} s: the policy is asked again", now_s)
+            return False
+        self._controller.add(reply, seen.captured_s, now_s)
+        return True
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+def check_fit(metadata: ServerMetadata, robot: Robot, limits: Limits) -> None:
+    """Refuses a server, a robot and limits that do not belong together."""
+    if limits.names != tuple(robot.joint_names):
+        raise RobotError(
+            f"the limits are for joints {', '.join(limits.names)}; the robot has {', '.join(robot.joint_names)}, in "
+            "this order"
+        )
+    if metadata.action_space != "joint":
+        raise RobotError(f"the server answers in {metadata.action_space} space; robots here take joint targets")
+    joints = len(limits.joints)
+    if metadata.action_dim != joints or metadata.state_dim != joints:
+        raise RobotError(
+            f"the server takes {metadata.state_dim} joints and answers {metadata.action_dim}; the robot has {joints}"
+        )
+    if abs(metadata.action_hz - robot.rate_hz) > 1e-6 * robot.rate_hz:
+        raise RobotError(
+            f"the server's chunks are {metadata.action_hz:g} steps a second, the robot takes {robot.rate_hz:g}: start "
+            f"the server with --client-hz {robot.rate_hz:g}"
+        )
+
+
+def refusal(seen: Observation, now_s: float, metadata: ServerMetadata, limits: Limits) -> str | None:
+    """Why an observation must not be shown to the policy, where it must not."""
+    stale = staleness(now_s, seen.captured_s, limits.observation_age_s)
+    if stale is not None:
+        return f"the observation is {stale}"
+    if seen.joints.shape != (len(limits.joints),) or not np.isfinite(seen.joints).all():
+        return f"observed joints must be {len(limits.joints)} finite numbers, got {seen.joints}"
+    names = {ALOHA_CAMERAS.get(name, name) for name in seen.images}
+    missing = [camera for camera in metadata.cameras if camera not in names]
+    return f"the policy looks through {', '.join(missing)}, which the robot does not have" if missing else None
+
+
+def message(seen: Observation, metadata: ServerMetadata, prompt: str) -> Mapping[str, Any]:
+    """An observation on the wire: only cameras that the policy looks through."""
+    images = {
+        name: np.ascontiguousarray(image)
+        for name, image in seen.images.items()
+        if ALOHA_CAMERAS.get(name, name) in metadata.cameras
+    }
+    observation: dict[str, Any] = {"state": seen.joints.astype(np.float32), "images": images}
+    return {**observation, "prompt": prompt} if prompt else observation

@@ -1,0 +1,33 @@
+"""Time, passed to everything that needs it: real, or moved forward by whoever simulates."""
+
+import time
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Clock(Protocol):
+    def now_s(self) -> float: ...
+    def sleep_until(self, moment_s: float) -> None: ...
+
+
+class MonotonicClock:
+    """Real time that never jumps, whatever is done to the machine's date."""
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def sleep_until(self, moment_s: float) -> None:
+        time.sleep(max(0.0, moment_s - time.monotonic()))
+
+
+class SteppedClock:
+    """Simulated time: it passes where somebody waits for it, and only there."""
+
+    def __init__(self, start_s: float = 0.0) -> None:
+        self._now_s = start_s
+
+    def now_s(self) -> float:
+        return self._now_s
+
+    def sleep_until(self, moment_s: float) -> None:
+        self._now_s = max(self._now_s, moment_s)

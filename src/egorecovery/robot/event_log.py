@@ -1,0 +1,93 @@
+"""What happened, one JSON object per line: every chunk, clamp, refusal, fault and stop. Writing never waits for a disk.
+
+Each line has `event` and `time_s` (the robot's monotonic clock); the first also has the date. Numbers that JSON does
+not have are written as the texts "nan", "inf" and "-inf".
+"""
+
+import json
+import math
+import queue
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+
+@runtime_checkable
+class Log(Protocol):
+    """Where events go."""
+
+    def __call__(self, event: str, time_s: float, **details: Any) -> None: ...
+
+
+def no_log(event: str, time_s: float, **details: Any) -> None:
+    """For those who want none."""
+
+
+class EventLog:
+    """A file that is appended to by a thread of its own, so that no control cycle waits for it."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._file = path.open("a", encoding="utf-8")
+        self.problem: OSError | None = None  # a full disk: the robot goes on, the log is incomplete
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write, name="event log", daemon=True)
+        self._writer.start()
+
+    def __call__(self, event: str, time_s: float, **details: Any) -> None:
+        record = {"event": event, "time_s": round(time_s, 4), **details}
+        self._lines.put(json.dumps(_plain(record), allow_nan=False))
+
+    def start(self, time_s: float, **details: Any) -> None:
+        """The first line of a session."""
+        self("start", time_s, date=datetime.now(UTC).isoformat(timespec="seconds"), **details)
+
+    def close(self) -> None:
+        """All that was logged is in the file."""
+        if self._writer.is_alive():
+            self._lines.put(None)
+            self._writer.join()
+            try:
+                self._file.close()
+            except OSError as error:
+                self.problem = self.problem or error
+
+    @property
+    def summary(self) -> str:
+        """Where it is, and what is wrong with it."""
+        return f"log: {self.path}" + (f" is incomplete: {self.problem.strerror}" if self.problem else "")
+
+    def _write(self) -> None:
+        while (line := self._lines.get()) is not None:
+            try:
+                self._file.write(line + "\n")
+                if self._lines.empty():
+                    self._file.flush()
+            except OSError as error:
+                self.problem = self.problem or error
+
+    def __enter__(self) -> "EventLog":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return round(value, 6) if math.isfinite(value) else str(value)
+    return value

@@ -1,0 +1,117 @@
+"""A rollout of the evaluation, driven as a robot is: through a policy server, the controller and its limits.
+
+In simulated time the world waits for every answer. With limits that never bind and no ramp, a rollout then goes
+exactly as in the evaluator's own process; `tests/test_served_rollout.py` holds it to that.
+"""
+
+import math
+from collections.abc import Callable
+
+from egorecovery.evaluation.protocol import EvaluationProtocol
+from egorecovery.evaluation.rollout import Attempts, Ending, RolloutJob, stage, workcell_for
+from egorecovery.robot.asking import Asker, Connect
+from egorecovery.robot.chunk_player import Playback
+from egorecovery.robot.clock import MonotonicClock, SteppedClock
+from egorecovery.robot.controller import Controller, Mode, Status
+from egorecovery.robot.driving import drive_once
+from egorecovery.robot.event_log import Log, no_log
+from egorecovery.robot.guard import Cause, Phase
+from egorecovery.robot.limits import Limits
+from egorecovery.robot.running import Report, run_robot
+from egorecovery.robot.workcell_robot import WorkcellRobot
+from egorecovery.workcell.starts import Start
+from egorecovery.workcell.workcell import Workcell
+
+OnCycle = Callable[[WorkcellRobot, Controller], None]
+
+
+def playback_of(protocol: EvaluationProtocol) -> Playback:
+    """Chunks executed as the protocol says."""
+    return Playback(
+        replan_steps=protocol.replan_steps, ensemble=protocol.ensemble, ensemble_decay=protocol.ensemble_decay
+    )
+
+
+def staged(job: RolloutJob) -> tuple[Workcell, Start]:
+    """A workcell at the job's start; one per process, as in the evaluator."""
+    cell = workcell_for(job.task, job.image_size, job.protocol.clutter, job.hidden_embodiment)
+    cell.protocol = job.protocol.judging()
+    return cell, stage(job, cell)
+
+
+def roll_served(
+    job: RolloutJob,
+    connect: Connect,
+    limits: Limits,
+    mode: Mode | None = None,
+    log: Log = no_log,
+    on_cycle: OnCycle = lambda robot, controller: None,
+) -> tuple[Ending, Controller]:
+    """Runs a job to its end in simulated time. A stopped robot stands still until the judge's time is up."""
+    clock = SteppedClock()
+    cell, start = staged(job)
+    robot = WorkcellRobot(cell, clock, job.cameras)
+    controller = Controller(limits, robot.rate_hz, mode or Mode(playback=playback_of(job.protocol)), log)
+    asker = Asker(robot, connect, controller, clock)
+    metadata = asker.connect()
+    log("server", clock.now_s(), model=metadata.model, checkpoint=metadata.checkpoint)
+    attempts, gates = Attempts(cell), []
+    try:
+        while robot.outcome is None:
+            chunks = controller.status.chunks
+            asker.ask_if_wanted()
+            if controller.status.chunks > chunks:
+                gates.append(controller.status.gate)
+            cycle = drive_once(robot, controller, clock)
+            if cycle is not None and cycle.command is not None:
+                attempts.watch(cycle.command)
+            on_cycle(robot, controller)
+            if controller.phase is Phase.READY or controller.mode.shadow:
+                robot.hold()  # nobody commands it, and its world goes on
+            clock.sleep_until(clock.now_s() + 1.0 / robot.rate_hz)
+    finally:
+        asker.close()
+    return _ending(robot, start, controller.status, attempts.retries, tuple(gates)), controller
+
+
+def roll_in_real_time(
+    job: RolloutJob, connect: Connect, limits: Limits, mode: Mode, log: Log = no_log, watched_s: float | None = None
+) -> tuple[Ending | None, Report]:
+    """Runs a job as on a robot, with a person at the keyboard; for `watched_s` at most.
+
+    The ending is None where it was not judged: stopped, ended by a person, or in shadow mode, where nothing moves.
+    """
+    clock = MonotonicClock()
+    cell, start = staged(job)
+    robot = WorkcellRobot(cell, clock, job.cameras)
+    robot.read()  # the renderer takes a moment to start
+    over_s = math.inf if watched_s is None else clock.now_s() + watched_s
+    report = run_robot(
+        robot,
+        connect,
+        limits,
+        mode=mode,
+        log=log,
+        clock=clock,
+        is_finished=lambda: robot.outcome is not None or clock.now_s() > over_s,
+    )
+    if robot.outcome is None:
+        return None, report
+    return _ending(robot, start, report.status, retries=0, gates=()), report
+
+
+def _ending(
+    robot: WorkcellRobot, start: Start, status: Status, retries: int, gates: tuple[float | None, ...]
+) -> Ending:
+    outcome = robot.outcome
+    assert outcome is not None
+    stopped = status.fault is not None and status.fault.cause is not Cause.FINISHED
+    return Ending(
+        result="success" if outcome.succeeded else "failure",
+        reason=f"{outcome.reason}; stopped: {status.fault.reason}" if stopped and status.fault else outcome.reason,
+        start=start,
+        steps=outcome.frame,
+        retries=retries,
+        gates=gates,
+        decisions=status.chunks,
+    )

@@ -1,0 +1,109 @@
+"""The person at the robot: any key stops it; at rest 'r' re-arms and 'q' ends. Draws the gate meter meanwhile."""
+
+import os
+import select
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from egorecovery.robot.controller import Controller
+from egorecovery.robot.gate_meter import meter_line
+from egorecovery.robot.guard import Cause, Fault, Phase
+
+DRAW_S = 0.1
+Write = Callable[[str], object]
+
+
+class Person:
+    """A thread that listens to keys. Nothing else in the program waits for it, nor it for anything else."""
+
+    def __init__(self, controller: Controller, now_s: Callable[[], float], keys: int, write: Write) -> None:
+        self._controller, self._now_s, self._keys, self._write = controller, now_s, keys, write
+        self._over = threading.Event()
+        self._told: Phase | None = None
+        self.wants_end = threading.Event()
+        self._thread = threading.Thread(target=self._attend, name="person", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join()
+        self._write("\n")
+
+    def _attend(self) -> None:
+        while not self._over.is_set():
+            ready, _, _ = select.select([self._keys], [], [], DRAW_S)
+            if ready:
+                self._press(os.read(self._keys, 64))
+            self._draw()
+
+    def _press(self, keys: bytes) -> None:
+        """Where the robot is not at rest every key is the stop key, and so is a terminal that has gone."""
+        if self._controller.phase is not Phase.STOPPED:
+            self._controller.stop(Fault(Cause.PERSON, "the stop key"), self._now_s())
+        elif not keys or b"q" in keys.lower():
+            self.wants_end.set()
+        elif b"r" in keys.lower():
+            self._controller.rearm("a person at the keyboard", self._now_s())
+
+    def _draw(self) -> None:
+        status = self._controller.status
+        if status.phase is Phase.STOPPED and self._told is not Phase.STOPPED and status.fault is not None:
+            self._write(f"\rstopped ({status.fault.cause}): {status.fault.reason}\nr re-arms the robot, q ends\n")
+        self._told = status.phase
+        self._write("\r" + meter_line(status))
+
+
+@contextmanager
+def single_keys(keys: int) -> Iterator[None]:
+    """Keys arrive as they are pressed, without Enter. Ctrl-C stays what it is.
+
+    Ctrl-Z and Ctrl-S become keys like others: one would suspend a program whose robot moves, the other would make its
+    next line wait, and with it the stop key.
+    """
+    before = termios.tcgetattr(keys)
+    tty.setcbreak(keys)
+    attributes = termios.tcgetattr(keys)
+    attributes[0] &= ~termios.IXON
+    attributes[6][termios.VSUSP] = b"\x00"
+    termios.tcsetattr(keys, termios.TCSADRAIN, attributes)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(keys, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def person_at(
+    controller: Controller, now_s: Callable[[], float], terminal: int | None = None, write: Write | None = None
+) -> Iterator[Person | None]:
+    """Somebody at the terminal, where there is one: None without."""
+    keys = _standard_input() if terminal is None else terminal
+    if keys is None or not os.isatty(keys):
+        yield None
+        return
+    with single_keys(keys):
+        person = Person(controller, now_s, keys, write or _to_terminal)
+        person.start()
+        try:
+            yield person
+        finally:
+            person.close()
+
+
+def _standard_input() -> int | None:
+    """None where it is closed, or no file, as under some supervisors."""
+    try:
+        return sys.stdin.fileno() if sys.stdin is not None else None
+    except (OSError, ValueError):
+        return None
+
+
+def _to_terminal(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

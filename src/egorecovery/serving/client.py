@@ -1,0 +1,150 @@
+"""A connection to a policy server, for the robot's computer: needs numpy, msgpack and websockets, nothing else."""
+
+import math
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.sync.client import ClientConnection, connect
+
+from egorecovery.errors import ServerError, ServerSilent, WireError
+from egorecovery.serving.metadata import ServerMetadata
+from egorecovery.serving.wire import DEFAULT_LIMITS, decode, encode
+
+OPEN_S = 10.0  # for the connection and the server's first message
+CLOSE_S = 1.0
+SHOWN = 200  # characters of a server's own words
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """One chunk of actions and what the policy thought; every number is finite."""
+
+    actions: NDArray[np.float64]  # (H, A)
+    gate: float | None = None  # probability that correction is needed; None for policies without a gate
+    intent: tuple[float, ...] | None = None
+    chunk_id: int | None = None
+
+
+class PolicyClient:
+    """One connection. Used by one thread; closed after anything went wrong, because a late answer may still come."""
+
+    def __init__(self, url: str, *, api_key: str | None = None, open_s: float = OPEN_S) -> None:
+        self.url = url
+        self._open = ExitStack()
+        headers = {"Authorization": f"Api-Key {api_key}"} if api_key else None
+        try:
+            self._socket: ClientConnection = self._open.enter_context(
+                connect(
+                    url,
+                    additional_headers=headers,
+                    compression=None,  # pictures do not compress, and it would cost milliseconds
+                    max_size=DEFAULT_LIMITS.bytes,
+                    open_timeout=open_s,
+                    close_timeout=CLOSE_S,
+                    proxy=None,  # a robot's commands take no detour that an environment variable names
+                )
+            )
+        except (InvalidURI, InvalidHandshake, OSError) as error:
+            raise ServerError(
+                f"{url}: no policy server answers there ({_words(error)}); start one with 'egorecovery serve RUN', and "
+                "give its address as ws://HOST:PORT"
+            ) from None
+        try:
+            self.metadata = ServerMetadata.from_message(self._received(open_s))
+        except WireError as error:
+            self.close()
+            raise ServerError(f"{url}: {error}") from None
+        except ServerError:
+            self.close()
+            raise
+
+    def infer(self, observation: Mapping[str, Any], timeout_s: float) -> Reply:
+        """The server's answer to `state`, `images` and, optionally, `prompt`."""
+        try:
+            self._socket.send(encode(dict(observation)))
+            answer = self._received(timeout_s)
+            return _reply(answer, self.metadata)
+        except ConnectionClosed as error:
+            self.close()
+            raise ServerError(f"{self.url}: the server is gone ({_words(error)})") from None
+        except WireError as error:
+            self.close()
+            raise ServerError(f"{self.url}: {error}") from None
+        except ServerError:
+            self.close()
+            raise
+
+    def _received(self, timeout_s: float) -> Any:
+        try:
+            message = self._socket.recv(timeout=timeout_s)
+        except TimeoutError:
+            raise ServerSilent(f"{self.url}: no answer within {timeout_s:g} s") from None
+        except ConnectionClosed as error:
+            raise ServerError(f"{self.url}: the server is gone ({_words(error)})") from None
+        if isinstance(message, str):  # how this protocol reports errors
+            raise ServerError(f"{self.url}: the server says: {_printable(message)}")
+        return decode(message)
+
+    def close(self) -> None:
+        self._open.close()
+
+    def __enter__(self) -> "PolicyClient":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _reply(answer: object, metadata: ServerMetadata) -> Reply:
+    """What may be executed; anything else is refused with its reason."""
+    if not isinstance(answer, Mapping):
+        raise WireError(f"an answer is a map, got {type(answer).__name__}")
+    actions = answer.get("actions")
+    if not isinstance(actions, np.ndarray) or actions.dtype.kind != "f" or actions.ndim != 2:
+        raise WireError(f"actions must be an array of floats with two axes, got {_kind(actions)}")
+    if actions.shape != (metadata.horizon, metadata.action_dim):
+        raise WireError(
+            f"actions must be {metadata.horizon} steps of {metadata.action_dim} numbers as the server announced, "
+            f"got {actions.shape[0]} of {actions.shape[1]}"
+        )
+    finite = np.isfinite(actions)
+    if not finite.all():
+        step = int(np.argmin(finite.all(axis=1)))
+        raise WireError(f"{(~finite).sum()} of {finite.size} actions are not finite, the first in step {step}")
+    gate, intent, chunk_id = answer.get("gate"), answer.get("intent"), answer.get("chunk_id")
+    if gate is not None and not _finite(gate):
+        raise WireError(f"gate must be a finite number, got {gate!r:.40}")
+    if intent is not None and not (isinstance(intent, list) and all(map(_finite, intent))):
+        raise WireError(f"intent must be a list of finite numbers, got {intent!r:.40}")
+    return Reply(
+        actions=actions.astype(np.float64),
+        gate=None if gate is None else float(gate),
+        intent=None if intent is None else tuple(float(value) for value in intent),
+        chunk_id=chunk_id if type(chunk_id) is int else None,
+    )
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _kind(value: object) -> str:
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def _words(error: Exception) -> str:
+    return _printable(str(error)) or type(error).__name__
+
+
+def _printable(text: str) -> str:
+    """A server's words on our terminal: one line, no control characters."""
+    line = "".join(letter if letter.isprintable() else " " for letter in text[:SHOWN])
+    return line.strip()

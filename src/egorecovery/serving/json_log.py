@@ -1,0 +1,37 @@
+"""Logs of one JSON object per line."""
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+logger = logging.getLogger("egorecovery.serving")
+
+
+class JsonFormatter(logging.Formatter):
+    """Time, level, event, then the event's own fields; a traceback is one more field."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+def log(event: str, level: int = logging.INFO, exc_info: bool = False, **fields: Any) -> None:
+    logger.log(level, event, extra={"fields": fields}, exc_info=exc_info)
+
+
+def write_json_logs(stream: TextIO, level: int = logging.INFO) -> None:
+    """Sends this package's log to a stream, and warnings of the WebSocket library with it."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter())
+    for name, least in (("egorecovery.serving", level), ("websockets", logging.WARNING)):
+        named = logging.getLogger(name)
+        named.handlers, named.propagate = [handler], False
+        named.setLevel(least)

@@ -1,0 +1,46 @@
+"""From a training run's folder to a policy that can be served."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from egorecovery.errors import ServingError
+from egorecovery.kinematics.arms import Arms
+from egorecovery.policy.checkpoint import Checkpoint, open_checkpoint
+from egorecovery.policy.inference import load_action_source
+from egorecovery.serving.metadata import Fit
+from egorecovery.serving.served_policy import AnswerAs, ServedPolicy
+from egorecovery.storage.checksummed_json import file_sha256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """How a checkpoint is to be served."""
+
+    run: Path  # a training run, whose latest checkpoint is meant, or one checkpoint
+    device: str = "auto"
+    client_hz: float = 50.0
+    fit: Fit | None = None  # None: the checkpoint's own rule
+    answer: AnswerAs = "joints"
+
+
+def load_served(serving: Serving, arms: Arms | None) -> ServedPolicy:
+    saved = open_checkpoint(serving.run)
+    return ServedPolicy(
+        load_action_source(saved.path, serving.device),
+        horizon=saved.config.horizon,
+        checkpoint=file_sha256(saved.path / "checkpoint.json"),  # which holds the hash of the weights
+        client_hz=serving.client_hz,
+        fit=_fit(saved, serving.fit),
+        answer=serving.answer,
+        arms=arms if saved.config.action_space == "effector" else None,
+    )
+
+
+def _fit(saved: Checkpoint, asked: Fit | None) -> Fit:
+    """What the policy was trained on, where its checkpoint names a rule; then nothing else may be asked for."""
+    own = saved.config.picture_fit
+    if own == "exact":
+        return asked or own
+    if asked not in (None, own):
+        raise ServingError(f"{saved.path} was trained on pictures fitted by '{own}': leave out --fit {asked}")
+    return own

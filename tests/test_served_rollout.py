@@ -1,0 +1,65 @@
+"""The evaluation through a policy server and the robot client: the same rollouts as in one process."""
+
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from egorecovery.evaluation import Inquiry, bench_protocol  # noqa: E402 - torch is an extra
+from egorecovery.evaluation.pool import run_here  # noqa: E402
+from egorecovery.evaluation.rollout import RolloutJob  # noqa: E402
+from egorecovery.policy.inference import TrainedPolicy  # noqa: E402
+from egorecovery.policy.normaliser import Normaliser  # noqa: E402
+from egorecovery.robot.served_rollout import roll_served  # noqa: E402
+from egorecovery.serving.client import PolicyClient  # noqa: E402
+from policy_server import served  # noqa: E402
+from robot_limits import unbound_limits  # noqa: E402
+from tiny_policy import statistics, tiny_policy  # noqa: E402
+from tiny_served import tiny_served  # noqa: E402
+
+HORIZON = 20
+PROTOCOL = replace(bench_protocol("cube_stack", HORIZON), time_limit_s=3.2, starts_seed="tests")
+
+
+def lively_source(seed: int = 1) -> TrainedPolicy:
+    """Random weights whose actions are joint targets around home, so that the arms move and hit things."""
+    from egorecovery.workcell.kinematics import HOME
+
+    policy = tiny_policy(seed=seed, horizon=HORIZON)
+    known = statistics()
+    for normaliser in known.action.values():
+        normaliser.centre_A[:], normaliser.spread_A[:] = HOME, 0.3
+    for normaliser in known.state.values():
+        normaliser.centre_A[:], normaliser.spread_A[:] = HOME, 0.2
+    assert isinstance(next(iter(known.action.values())), Normaliser)
+    return TrainedPolicy(policy, known, name="lively", device=torch.device("cpu"))
+
+
+def jobs(source, protocol, count=1):
+    return [
+        RolloutJob(
+            task="cube_stack",
+            regime=regime,
+            index=index,
+            protocol=protocol,
+            cameras=source.cameras,
+            image_size=source.image_size,
+        )
+        for regime in ("initial", "recovery")
+        for index in range(count)
+    ]
+
+
+@pytest.mark.parametrize("ensemble", [False, True])
+def test_the_evaluation_through_server_and_robot_client_gives_the_outcomes_of_one_process(ensemble):
+    protocol = replace(PROTOCOL, ensemble=ensemble, replan_steps=5 if ensemble else PROTOCOL.replan_steps)
+    source = lively_source()
+    here = [ending for _, ending in run_here(jobs(source, protocol), Inquiry(source))]
+    with served(tiny_served(source, horizon=HORIZON)) as server:
+        there = [roll_served(job, lambda: PolicyClient(server.url), unbound_limits()) for job in jobs(source, protocol)]
+    for ending, (through, controller) in zip(here, there, strict=True):
+        assert through == ending
+        assert ending.decisions > 1
+        assert controller.status.fault is None
+    assert len({ending.gates for ending in here}) == len(here)  # each start was another one
