@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +16,16 @@ messages = Console(stderr=True, highlight=False, markup=False)  # progress and n
 
 def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def tell_set_aside(store: Path, damaged: dict[str, str]) -> None:
+    """Episodes that a verb left out because they are damaged."""
+    for episode, problem in damaged.items():
+        messages.print(f"{episode} is set aside: {problem}", soft_wrap=True)
+    if damaged:
+        messages.print(
+            f"{len(damaged)} damaged episodes; 'egorecovery verify {store}' lists all damage", soft_wrap=True
+        )
 
 
 @contextmanager

@@ -31,9 +31,9 @@ class Verify:
             for done, found in enumerate(pool.map(store.damages, identifiers), start=1):
                 damages += found
                 advance(done, len(identifiers))
-        annotations = AnnotationJournal(store.annotations_path).journal
+        annotations = AnnotationJournal(store.annotations_path)
         damages += store.damages_beside_episodes()
-        damages += [Damage(annotations.path, problem) for problem in annotations.problems()]
+        damages += [Damage(annotations.journal.path, problem) for problem in annotations.problems()]
         damages += LabelStore(store.labels_path).damages()
         if self.json:
             print_json({"episodes": len(identifiers), "damages": [asdict_damage(damage) for damage in damages]})

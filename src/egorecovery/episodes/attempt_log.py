@@ -2,9 +2,9 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from egorecovery.episodes.episode import Provenance
+from egorecovery.episodes.episode import Provenance, checked_fields
 from egorecovery.episodes.vocabulary import EpisodeId, Source, Task
 from egorecovery.storage.journal import Journal
 
@@ -55,17 +55,22 @@ class Attempt:
             reasons=reasons,
         )
 
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> "Attempt":
+        """A line of the log, each field of its type."""
+        return cls(**checked_fields(cls, record, "attempt"))
+
 
 class AttemptLog:
     """The store's `collection.jsonl`."""
 
     def __init__(self, path: Path) -> None:
-        self.journal = Journal(path)
+        self.journal = Journal(path, check=Attempt.of)
 
     def add(self, attempt: Attempt) -> None:
         self.journal.append({**asdict(attempt), "reasons": list(attempt.reasons)})
 
     def attempts(self) -> list[Attempt]:
         """Each attempt once, with its latest verdict: importing a recording again costs no operator time."""
-        attempts = (Attempt(**{**record, "reasons": tuple(record["reasons"])}) for record in self.journal.records())
+        attempts = map(Attempt.of, self.journal.records())
         return list({(attempt.episode, attempt.started_at): attempt for attempt in attempts}.values())
