@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from egorecovery.storage.atomic_io import write_file
 from egorecovery.training import frame_table
 from egorecovery.training.agreement import Agreement
 from egorecovery.training.frame_table import FrameTable
-from egorecovery.training.logs import RunLog
+from egorecovery.training.logs import RunLog, run_lock
 from egorecovery.training.pictures import Pictures, ResidentPictures, StreamedPictures, decode
 from egorecovery.training.plan import StepPlan, learning_rate, plan_step
 from egorecovery.training.pools import everything, in_order, select
@@ -82,14 +83,35 @@ def train(
     watch: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] = lambda: False,
     decoding: Callable[[int, int], None] = lambda done, total: None,
+    locked: bool = False,
 ) -> Outcome:
     """Trains to the recipe's last step. Files appear in `run`: recipe.json, log.jsonl, checkpoints/.
 
     A `probe` is another store, all of whose episodes of the task are scored beside the held-out ones. Trainings that
     are given the same `turn_file` get ready side by side and step one after another. `stop` is asked after every step,
     by several processes about twice a second; if it says so, or a signal did, the run saves and raises `Stopped`.
+    One training at a time writes to `run`; with `locked` the caller sees to that.
     """
-    schedule = schedule or Schedule()
+    with nullcontext() if locked or not runtime.first else run_lock(run):
+        return _train(
+            recipe, store, run, runtime, resume, schedule or Schedule(), stream, probe, turn_file, watch, stop, decoding
+        )
+
+
+def _train(
+    recipe: Recipe,
+    store: EpisodeStore,
+    run: Path,
+    runtime: Runtime,
+    resume: bool,
+    schedule: Schedule,
+    stream: bool,
+    probe: EpisodeStore | None,
+    turn_file: Path | None,
+    watch: Callable[[Progress], None],
+    stop: Callable[[], bool],
+    decoding: Callable[[int, int], None],
+) -> Outcome:
     if recipe.batch.robot % runtime.ranks or recipe.batch.human % runtime.ranks:
         raise RecipeError(f"batch {recipe.batch} cannot be shared equally by {runtime.ranks} processes")
     pools = select(store, recipe)
