@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from egorecovery.errors import StoreDamaged, UnsafeFile
-from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, sync_file
+from egorecovery.storage.atomic_io import explaining_full_disk, write_file
 from egorecovery.storage.checksummed_json import digest, file_sha256, read_checksummed, with_checksum
-from egorecovery.storage.containment import files_below, inside, relative_names, strange_files
+from egorecovery.storage.containment import files_below, inside, is_file, relative_names, strange_files
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -53,9 +53,7 @@ class Manifest:
     def write(self, directory: Path) -> None:
         path = directory / MANIFEST
         with explaining_full_disk(path):
-            path.write_bytes(with_checksum(self._record()))
-            sync_file(path)
-            sync_directory(directory)
+            write_file(path, with_checksum(self._record()))
 
     @property
     def content(self) -> str:
@@ -79,6 +77,20 @@ class Manifest:
             except (OSError, UnsafeFile) as error:  # a bad block, say: the other files still want to be checked
                 found.append(Damage(directory / name, f"cannot be read ({error})"))
         return sorted(found, key=lambda damage: damage.path)
+
+    def changes(self, directory: Path) -> list[Damage]:
+        """Files of the list that are missing or changed; others may lie beside them."""
+        found = []
+        for name, wanted in sorted(self.files.items()):
+            try:
+                path = inside(directory, *relative_names(name))
+                if not is_file(path):
+                    found.append(Damage(path, "is missing"))
+                elif file_sha256(path) != wanted:
+                    found.append(Damage(path, "has changed: its SHA-256 is not the manifest's"))
+            except (OSError, UnsafeFile) as error:
+                found.append(Damage(directory / name, f"cannot be read ({error})"))
+        return found
 
     def _record(self) -> dict[str, object]:
         return {"schema": self.schema, "files": self.files}

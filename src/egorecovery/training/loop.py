@@ -28,6 +28,7 @@ from egorecovery.training.plan import StepPlan, learning_rate, plan_step
 from egorecovery.training.pools import everything, in_order, select
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.resuming import checkpoint_to_resume, data_hash, restore, revision
+from egorecovery.training.run_manifest import seal_run, unseal_run
 from egorecovery.training.runtime import Runtime, seed_initialisation
 from egorecovery.training.scoring import HeldOut, Scores, score, thinned
 from egorecovery.training.step import TrainingStep
@@ -124,6 +125,7 @@ def _train(
         statistics = found.statistics
     if runtime.first:
         run.mkdir(parents=True, exist_ok=True)
+        unseal_run(run)
         write_file(run / "recipe.json", _json(to_json(recipe)))
 
     seed_initialisation(recipe.seed)
@@ -194,6 +196,7 @@ class _Run:
         finally:
             if self.log:
                 self.log.close()
+                seal_run(self.run)
         return Outcome(checkpoint=checkpoint, scores=self.scores.values)
 
     def _steps(self, done: int, steps: int, asked_to_stop: list[int]) -> Path:
