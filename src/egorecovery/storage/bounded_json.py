@@ -10,7 +10,7 @@ from egorecovery.errors import EgoRecoveryError, StoreDamaged
 from egorecovery.storage.containment import RECORD_BYTES, read_bytes
 
 DEEPEST = 64
-DIGITS = 300  # of a whole number: more do not fit into a float
+DIGITS = 1000  # of a whole number: whoever wants a float says which field is too large
 _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
@@ -55,7 +55,7 @@ def _require_shallow(payload: bytes) -> None:
         if byte in b"{[":
             depth += 1
             if depth > DEEPEST:
-                raise BadJson(f"nested more than {DEEPEST} deep")
+                raise BadJson(f"not JSON as it is read here: nested more than {DEEPEST} deep")
         elif byte != b'"':
             depth -= 1
 
@@ -71,7 +71,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _whole(digits: str) -> int:
     if len(digits) > DIGITS:
-        raise BadJson(f"a number of {len(digits)} digits")
+        raise BadJson(f"not JSON as it is read here: a number of {len(digits)} digits")
     return int(digits)
 
 
@@ -83,7 +83,7 @@ def _real(text: str) -> float:
 
 
 def _no_constant(name: str) -> float:
-    raise BadJson(f"{name} is no number")
+    raise BadJson(f"not JSON ({name} is no number)")
 
 
 def _short(value: object) -> str:
