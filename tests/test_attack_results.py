@@ -161,8 +161,8 @@ SCRIPT = "<script>alert(1)</script>"
         lambda card: card["protocol"].update(rollouts=SCRIPT),
         lambda card: card.update(seed=10**400),
         lambda card: card.update(budget={"robot_success": SCRIPT}),
-        lambda card: card.update(method=SCRIPT),
-        lambda card: card.update(variant="![x](https://example.org/x.png)"),
+        lambda card: card.update(method="x" * 200),
+        lambda card: card.update(variant="a\x1b[31m"),
         lambda card: card.update(hardware=[SCRIPT]),
         lambda card: card.update(intervention={"gate": SCRIPT}),
         lambda card: card.update(files={"../../x": "0"}),
@@ -182,10 +182,13 @@ def test_foreign_text_is_inert_in_page_and_markdown(theirs, tmp_path):
 
     def hostile(card):
         card["hardware"]["device"] = f"{SCRIPT} ![x](https://example.org/x.png)"
+        card["method"], card["task"] = f"{SCRIPT} method", f"{SCRIPT} | ![x](y)"
         card["revision"] = "abc\n```\n" + SCRIPT
         card["evaluation"]["versions"] = {SCRIPT: "\x1b[31m"}
 
     for folder in (theirs / "cells").iterdir():
+        (folder / "rollouts.jsonl").write_bytes(b"")
+        reseal(folder / "cell.json", lambda card: card.pop("files"))
         reseal(folder / "cell.json", hostile)
     report = write_report(theirs)
     assert "<script>alert" not in report.html.read_text()

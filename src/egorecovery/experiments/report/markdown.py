@@ -53,7 +53,7 @@ def _command(line: str) -> str:
 
 def _table(numbers: Numbers, regime: Regime) -> str:
     columns = columns_of(numbers)
-    names = [task_title(task) if task else "average" for task in columns]
+    names = [_shown(task_title(task)) if task else "average" for task in columns]
     head = [TITLE[regime], "data", *(f"{name}, {whose}" for name in names for whose in ("paper", "here"))]
     rows = [_row(numbers, row, regime, columns) for row in numbers.rows]
     return _lines([head, ["---"] * len(head), *rows])
@@ -83,7 +83,7 @@ def _duels(duels: Sequence[Duel]) -> str:
             _shown(duel.second.label),
             _shown(duel.first.label),
             TITLE[duel.regime],
-            ", ".join(task_title(task) for task in duel.tasks),
+            _shown(", ".join(task_title(task) for task in duel.tasks)),
             str(duel.found.starts),
             f"{100 * duel.found.difference:+.1f}",
             points(duel.found.interval),
