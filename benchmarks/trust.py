@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -116,7 +116,7 @@ def start_training(root: Path) -> None:
     import torch
 
     store = EpisodeStore(root)
-    base = RECIPES["bench"]("cube_stack")
+    base = replace(RECIPES["bench"]("cube_stack"), held_out=1)
     each = len(store) // 4 - base.held_out
     budget = Budget(robot_success=each, robot_recovery=each, human_success=0, human_recovery=each)
     recipe = base.with_budget(budget)

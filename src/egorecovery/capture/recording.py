@@ -145,7 +145,10 @@ def _clock_faults(name: str, clock_s: Float[ndarray, " N"]) -> Iterator[str]:
             f"{name}: timestamps do not increase at sample {at} ({clock_s[at - 1]:.4f} s, then {clock_s[at]:.4f} s); "
             f"fix or drop that sample"
         )
-    elif len(clock_s) > 1 and (silent_s := float(_gaps(clock_s).sum())) > LONGEST_GAP_S >= np.diff(clock_s).max():
+    elif len(clock_s) > 1 and np.diff(clock_s).max() > LONGEST_GAP_S:
+        at = int(np.argmax(np.diff(clock_s))) + 1
+        yield f"{name}: the clock jumps by {clock_s[at] - clock_s[at - 1]:.0f} s at sample {at}"
+    elif len(clock_s) > 1 and (silent_s := float(_gaps(clock_s).sum())) > LONGEST_GAP_S:
         yield (
             f"{name}: no samples for {silent_s:.0f} s in {len(_gaps(clock_s))} gaps of more than {SLOWEST_S:g} s "
             f"(limit {LONGEST_GAP_S:.0f} s in all)"
@@ -153,9 +156,6 @@ def _clock_faults(name: str, clock_s: Float[ndarray, " N"]) -> Iterator[str]:
     elif len(clock_s) > 1 and clock_s[-1] - clock_s[0] > LONGEST_S:
         lasts_s = clock_s[-1] - clock_s[0]
         yield f"{name}: lasts {lasts_s:.0f} s, at most {LONGEST_S:.0f} s are imported; cut it into clips"
-    elif len(clock_s) > 1 and np.diff(clock_s).max() > LONGEST_GAP_S:
-        at = int(np.argmax(np.diff(clock_s))) + 1
-        yield f"{name}: the clock jumps by {clock_s[at] - clock_s[at - 1]:.0f} s at sample {at}"
 
 
 def _gaps(clock_s: Float[ndarray, " N"]) -> Float[ndarray, " gaps"]:

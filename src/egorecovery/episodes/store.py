@@ -255,7 +255,8 @@ class EpisodeStore:
             if folder == "episodes":
                 paths = [path for path in paths if not (is_episode_id(path.name) and is_folder(path))]
             found += [Damage(path, problem, advice) for path in paths]
-        return found
+        drafts = [name for name in names_in(self.root) if name.startswith(".") and name.endswith(".draft")]
+        return found + [Damage(self.root / name, "was left by a write that was killed", "remove it") for name in drafts]
 
 
 class StoreWriter:

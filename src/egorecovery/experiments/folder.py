@@ -129,14 +129,14 @@ class ExperimentFolder:
             yield
 
     def data(self, store: str) -> Path:
-        return self._work / "data" / store
+        return inside(self._work, "data", store)
 
     @property
     def trainings(self) -> Path:
         return self._work / "trainings"
 
     def training(self, training_id: str) -> Path:
-        return self.trainings / training_id
+        return inside(self._work, "trainings", training_id)
 
     @property
     def turn_file(self) -> Path:

@@ -48,6 +48,11 @@ def run_damages(run: Path) -> list[Damage]:
     found = [Damage(path, "is a link or a special file", "remove it") for path in strange_files(run)]
     if found:
         return found
+    found += [
+        Damage(run / name, "was left by a write that was killed", "remove it")
+        for name in names_in(run)
+        if name.endswith(".draft")
+    ]
     found += _own_files(run)
     for name in SEALED:
         try:

@@ -122,7 +122,8 @@ def markdown(found: Sequence[GateInRollouts]) -> str:
     if not found:
         return ""
     rows = [
-        f"| {inert_markdown(task_title(one.task))} | {one.auc:.3f} | {one.opened('recovery'):.0%} | {one.opened('initial'):.0%} |"
+        f"| {inert_markdown(task_title(one.task))} | {one.auc:.3f} | "
+        f"{one.opened('recovery'):.0%} | {one.opened('initial'):.0%} |"
         for one in found
     ]
     head = "| first decision | AUC, failures against nominal starts | open on failures | open on nominal starts |"
