@@ -17,7 +17,7 @@ from egorecovery.training.logs import read_log
 from egorecovery.training.run_manifest import run_damages
 
 ERROR = "error.json"
-OF_A_CELL = (CARD, ROLLOUTS, LOG, ERROR, FILMS)
+OF_A_CELL = (CARD, ROLLOUTS, LOG, ERROR, FILMS, MANIFEST)
 RUN_AGAIN = "restore it from a copy, or remove the cell's folder and run it again"
 SUITE_FIELDS = {"suite", "schema", "computed_by", "commands"}
 LEFTOVER = "was left by a process that was killed"
@@ -107,8 +107,8 @@ def _cell(cell: Path, root: Path) -> list[Damage]:
         read_log(cell / LOG)
     except (EgoRecoveryError, OSError) as error:
         found.append(Damage(cell, str(error), RUN_AGAIN))
-    if is_folder(cell / FILMS) and exists(cell / FILMS / MANIFEST):
-        found += _bound(cell / FILMS, "remove the film: it can be made again")
+    if exists(cell / MANIFEST):
+        found += _bound(cell, "remove the film: it can be made again")
     return found
 
 

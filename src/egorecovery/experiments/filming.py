@@ -121,7 +121,7 @@ def _make(plan: CellPlan, record: RolloutRecord, source: ActionSource, home: Pat
         home.mkdir(exist_ok=True)
         path = draft.rename(home / film_name(record, ending.result))
         sync_directory(home)
-        Manifest.of(home).write(home)
+        bind_films(home)
     finally:
         with suppress(OSError):
             remove(drafts)
@@ -132,6 +132,12 @@ def _make(plan: CellPlan, record: RolloutRecord, source: ActionSource, home: Pat
         f"{path.name} is not as on record: {again.outcome} after {again.duration_s} s, on record {record.outcome} "
         f"after {record.duration_s} s; device or libraries are not those of the evaluation"
     )
+
+
+def bind_films(home: Path) -> None:
+    """The hashes of a cell's films, beside them: they may be made long after its card."""
+    films = {f"{home.name}/{name}": file_sha256(inside(home, name)) for name in names_in(home)}
+    Manifest(files=films).write(home.parent)
 
 
 def _source(plan: CellPlan, folder: ExperimentFolder, device: str, records: Sequence[RolloutRecord]) -> ActionSource:

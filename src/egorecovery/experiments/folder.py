@@ -40,6 +40,7 @@ from egorecovery.storage.containment import (
     remove,
 )
 from egorecovery.storage.lock import WriterLock
+from egorecovery.storage.manifest import MANIFEST
 
 SCHEMA = 1
 # Raised by hand whenever tasks, labels, policy or protocol come to compute something else from the same settings, or
@@ -190,6 +191,7 @@ class ExperimentFolder:
             former = other[0].subject.policy_hash[:8]
             if exists(folder / FILMS):  # they show what is put aside
                 remove(folder / f"{FILMS}.{former}")
+                (folder / MANIFEST).unlink(missing_ok=True)
                 (folder / FILMS).rename(folder / f"{FILMS}.{former}")
             results.path.rename(results.path.with_name(f"rollouts.{former}.jsonl"))
             results = self.rollouts(plan.id)

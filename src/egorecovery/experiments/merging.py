@@ -10,9 +10,10 @@ from egorecovery.experiments.folder import DIAGNOSIS, FILMS, ExperimentFolder, F
 from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, sync_tree
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.containment import exists, inside, is_file, is_folder, names_in, open_file, remove
+from egorecovery.storage.manifest import MANIFEST
 
 # What a cell or a diagnosis may consist of, and how large each file may be; anything else stays where it is.
-LARGEST_BYTES = {CARD: 4 << 20, ROLLOUTS: 256 << 20, LOG: 256 << 20, DIAGNOSIS: 64 << 20}
+LARGEST_BYTES = {CARD: 4 << 20, ROLLOUTS: 256 << 20, LOG: 256 << 20, DIAGNOSIS: 64 << 20, MANIFEST: 4 << 20}
 FILM_BYTES, PICTURE_BYTES = 256 << 20, 32 << 20
 MOST_FILMS = 1000
 DIAGNOSIS_PICTURES = 100
@@ -76,10 +77,10 @@ def _require_same(cell: str, first: ExperimentFolder, second: ExperimentFolder) 
 
 def _files_of_cell(folder: Path) -> dict[str, tuple[Path, int]]:
     """By name in the copy: where each lies, and how large it may be."""
-    files = {name: (inside(folder, name), LARGEST_BYTES[name]) for name in (CARD, ROLLOUTS, LOG)}
+    files = {name: (inside(folder, name), LARGEST_BYTES[name]) for name in (CARD, ROLLOUTS, LOG, MANIFEST)}
     films = inside(folder, FILMS)
     if is_folder(films):
-        named = [name for name in names_in(films) if name.lower().endswith((".mp4", ".gif")) or name == "manifest.json"]
+        named = [name for name in names_in(films) if name.lower().endswith((".mp4", ".gif"))]
         files |= {f"{FILMS}/{name}": (inside(films, name), FILM_BYTES) for name in named[:MOST_FILMS]}
     return {name: found for name, found in files.items() if exists(found[0])}
 
@@ -90,8 +91,8 @@ def _files_of_diagnosis(folder: Path) -> dict[str, tuple[Path, int]]:
     named = [str(name) for name in figures.values()] if isinstance(figures, dict) else []
     pictures = [name for name in named if name.endswith(".png") and is_file(inside(folder, name))]
     files = {name: (inside(folder, name), PICTURE_BYTES) for name in pictures[:DIAGNOSIS_PICTURES]}
-    if is_file(manifest := inside(folder, "manifest.json")):
-        files["manifest.json"] = (manifest, LARGEST_BYTES[CARD])
+    if is_file(manifest := inside(folder, MANIFEST)):
+        files[MANIFEST] = (manifest, LARGEST_BYTES[MANIFEST])
     return {**files, DIAGNOSIS: (inside(folder, DIAGNOSIS), LARGEST_BYTES[DIAGNOSIS])}
 
 

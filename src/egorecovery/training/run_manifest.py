@@ -13,25 +13,22 @@ from egorecovery.storage.bounded_json import BadJson, parse_json
 from egorecovery.storage.checksummed_json import file_sha256, read_checksummed
 from egorecovery.storage.containment import (
     exists,
-    files_below,
     inside,
     is_folder,
     names_in,
     read_bytes,
-    relative_names,
     strange_files,
 )
 from egorecovery.storage.manifest import MANIFEST, Damage, Manifest
 from egorecovery.training.logs import read_log
 
 SEALED = ("job.json", "training.json")
-UNBOUND = (*SEALED, "output.txt", "writer.lock", MANIFEST)  # sealed by themselves, or nobody's record
+BOUND = ("recipe.json", "log.jsonl")
 
 
 def seal_run(run: Path) -> None:
-    """The hashes of all that a training wrote beside its checkpoints."""
-    names = [name for name in files_below(run) if _bound(name)]
-    Manifest(files={name: file_sha256(inside(run, *relative_names(name))) for name in sorted(names)}).write(run)
+    """The hashes of what a training says beside its checkpoints; TensorBoard's files are a view of its log."""
+    Manifest(files={name: file_sha256(inside(run, name)) for name in BOUND if exists(run / name)}).write(run)
 
 
 def unseal_run(run: Path) -> None:
@@ -39,8 +36,7 @@ def unseal_run(run: Path) -> None:
     if not exists(run / MANIFEST):
         return
     for damage in Manifest.read(run).changes(run):
-        if damage.path.name in ("log.jsonl", "recipe.json"):
-            raise StoreDamaged(f"{damage}; or remove {MANIFEST} to go on all the same")
+        raise StoreDamaged(f"{damage}; or remove {MANIFEST} to go on all the same")
     (run / MANIFEST).unlink()
 
 
@@ -86,13 +82,9 @@ def _own_files(run: Path) -> list[Damage]:
     if not exists(run / MANIFEST):
         return []
     try:
-        manifest = Manifest.read(run)
-        there = {name for name in files_below(run) if _bound(name)}
+        return Manifest.read(run).changes(run)
     except (StoreDamaged, OSError) as error:
         return [Damage(run / MANIFEST, str(error), "restore it from a copy, or remove it to go without")]
-    strangers = there - manifest.files.keys()
-    found = [Damage(run / name, "is not what the training wrote", "remove it") for name in strangers]
-    return sorted(found + manifest.changes(run), key=lambda damage: damage.path)
 
 
 def _other_recipe(run: Path, step: Path) -> list[Damage]:
@@ -105,7 +97,3 @@ def _other_recipe(run: Path, step: Path) -> list[Damage]:
     except (BadJson, EgoRecoveryError, OSError) as error:
         return [Damage(path, str(error))]
     return [] if same else [Damage(path, f"is not the recipe that {step.name} was trained with")]
-
-
-def _bound(name: str) -> bool:
-    return name not in UNBOUND and not name.startswith("checkpoints/") and not name.endswith(".draft")
