@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -93,9 +93,16 @@ def train(
     by several processes about twice a second; if it says so, or a signal did, the run saves and raises `Stopped`.
     One training at a time writes to `run`; with `locked` the caller sees to that.
     """
-    with nullcontext() if locked or not runtime.first else run_lock(run):
+    with ExitStack() as held:
+
+        def begin() -> None:
+            """Called when nothing can be refused any more: a refused run leaves no folder."""
+            if runtime.first and not locked:
+                held.enter_context(run_lock(run))
+
+        schedule = schedule or Schedule()
         return _train(
-            recipe, store, run, runtime, resume, schedule or Schedule(), stream, probe, turn_file, watch, stop, decoding
+            recipe, store, run, runtime, begin, resume, schedule, stream, probe, turn_file, watch, stop, decoding
         )
 
 
@@ -104,6 +111,7 @@ def _train(
     store: EpisodeStore,
     run: Path,
     runtime: Runtime,
+    begin: Callable[[], None],
     resume: bool,
     schedule: Schedule,
     stream: bool,
@@ -120,6 +128,7 @@ def _train(
     statistics = frame_table.fit(recorded, recipe)
     frames = frame_table.table(recorded, statistics, recipe)
     data = data_hash(store, pools)
+    begin()
     found = checkpoint_to_resume(run, recipe, data, resume, runtime)
     if found:
         statistics = found.statistics
