@@ -431,6 +431,7 @@ def test_folders_of_two_machines_merge(out, tmp_path):
         (folder / "diagnostics" / "cube_stack").mkdir(parents=True)
         for name in files:
             (folder / "diagnostics" / "cube_stack" / name).write_text(folder.name)
+    (other / "diagnostics" / "cube_stack" / "diagnostics.json").write_text('{"figures": {"gate": "gate.png"}}')
     assert merge([out, other], tmp_path / "merged") == sorted(CELLS.values())
     assert (tmp_path / "merged" / "diagnostics" / "cube_stack" / "gate.png").read_text() == "other"
     shutil.rmtree(tmp_path / "merged" / "diagnostics")
