@@ -15,6 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from attacks import reseal  # noqa: E402
 from egorecovery.cli import experiment as experiment_cli  # noqa: E402 - torch is an extra
 from egorecovery.cli.main import main  # noqa: E402
 from egorecovery.episodes import EpisodeStore, Source  # noqa: E402
@@ -32,6 +33,7 @@ from egorecovery.experiments import (  # noqa: E402
     suites,
 )
 from egorecovery.experiments import data as experiment_data  # noqa: E402
+from egorecovery.experiments.cell_card import bound_files  # noqa: E402
 from egorecovery.experiments.folder import COMPUTED_BY  # noqa: E402
 from egorecovery.experiments.report import write_report  # noqa: E402
 from egorecovery.experiments.suites import episodes  # noqa: E402
@@ -429,6 +431,7 @@ def test_folders_of_two_machines_merge(out, tmp_path):
         (folder / "diagnostics" / "cube_stack").mkdir(parents=True)
         for name in files:
             (folder / "diagnostics" / "cube_stack" / name).write_text(folder.name)
+    (other / "diagnostics" / "cube_stack" / "diagnostics.json").write_text('{"figures": {"gate": "gate.png"}}')
     assert merge([out, other], tmp_path / "merged") == sorted(CELLS.values())
     assert (tmp_path / "merged" / "diagnostics" / "cube_stack" / "gate.png").read_text() == "other"
     shutil.rmtree(tmp_path / "merged" / "diagnostics")
@@ -528,6 +531,8 @@ def rewrite(out: Path, cell: str, **changes) -> None:
     records = results.records()
     results.path.unlink()
     results.append_all([replace(record, **changes) for record in records])
+    card = ExperimentFolder(out).cell(CELLS[cell]) / "cell.json"
+    reseal(card, lambda record: record.update(files=bound_files(card.parent)))
 
 
 def test_every_row_is_filmed_once_as_it_is_on_record_and_the_report_shows_it(out):

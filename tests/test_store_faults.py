@@ -154,7 +154,7 @@ def test_run_killed_before_any_change_of_any_file_is_taken_up_by_the_next_withou
         assert store.folders() == store.ids(), root
         assert f"added {root}" not in told or store.ids() == ["e"], root
         history = AnnotationJournal(store.annotations_path).history()
-        assert len(history) == (f"saved {root}" in told), root
+        assert (f"saved {root}" in told) <= len(history) <= 1, root  # the anchor may be what the kill left out
         with store.writing() as writer:
             writer.add(wanted)
         assert [attempt.episode for attempt in store.collection.attempts()] == ["e"], root
@@ -165,14 +165,16 @@ def test_journal_cut_at_any_byte_of_its_last_line_keeps_the_earlier_revisions_an
     """The torn append that a kill or a power cut leaves."""
     path = tmp_path / "annotations.jsonl"
     journal = AnnotationJournal(path)
-    sizes = []
+    sizes, anchors = [], []
     for seen in range(3):
         annotation = Annotation(episode="e", boundary=seen, annotator="a")
         journal.save(annotation, n_frames=FRAMES, seen_revision=seen)
         sizes.append(path.stat().st_size)
+        anchors.append(journal.journal.anchor_path.read_bytes())
     whole = path.read_bytes()
     for size in range(sizes[1] + 1, sizes[2] - 1):
         path.write_bytes(whole[:size])
+        journal.journal.anchor_path.write_bytes(anchors[1])  # comes after the line
         assert [annotation.boundary for annotation in journal.history()] == [0, 1]
         assert len(journal.journal.problems()) == 1
         again = Annotation(episode="e", boundary=9, annotator="b")

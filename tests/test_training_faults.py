@@ -1,6 +1,7 @@
 """Training that cannot go on, or cannot begin, says why and spoils nothing."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from egorecovery.cli.main import main
+from egorecovery.episodes import EpisodeStore, Source
 from egorecovery.errors import RecipeError, TrainingStopped
 from egorecovery.policy.checkpoint import open_checkpoint
 from egorecovery.recovery import Annotation, AnnotationJournal
@@ -16,6 +18,7 @@ from egorecovery.training.frame_table import FrameTable
 from egorecovery.training.logs import read_log
 from egorecovery.training.loop import Schedule, train
 from egorecovery.training.plan import StepPlan, plan_step
+from egorecovery.training.pools import select
 from egorecovery.training.runtime import Runtime
 from egorecovery.training.step import TrainingStep
 from training_store import FRAMES, PER_SOURCE, PIXELS, make_made_up_store, tiny_recipe, training_arguments
@@ -189,3 +192,20 @@ def test_a_device_that_is_not_here_is_refused_with_what_to_use(made_up, tmp_path
     assert main(training_arguments(made_up, tmp_path / "run", steps=2, device=device)) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_episode_whose_bytes_have_changed_is_set_aside_aloud_and_the_rest_goes_on(made_up, tmp_path, capsys):
+    """Zeroed bytes would be trained on without a word: manifests alone do not show them."""
+    store = EpisodeStore(shutil.copytree(made_up.root, tmp_path / "store"))
+    recipe = tiny_recipe(1)
+    before = select(store, recipe, checked=False)
+    damaged = before.training[Source.HUMAN_RECOVERY][0]
+    chunk = next(path for path in (store.path(damaged) / "episode.zarr" / "action" / "c").rglob("*") if path.is_file())
+    payload = bytearray(chunk.read_bytes())
+    payload[100:400] = bytes(300)
+    chunk.write_bytes(payload)
+    after = select(EpisodeStore(store.root), recipe, checked=False)
+    assert f"{damaged} is set aside" in capsys.readouterr().err
+    for pool in (after.training, after.held_out):
+        assert all(damaged not in episodes for episodes in pool.values())
+    assert after.training[Source.ROBOT_SUCCESS] == before.training[Source.ROBOT_SUCCESS]

@@ -53,6 +53,10 @@ class StoreDamaged(StoreError):
     """Bytes on disk are not the bytes that were written."""
 
 
+class UnsafeFile(StoreDamaged):
+    """A link, a pipe, a device or a name that leads elsewhere, where a file of ours should be."""
+
+
 class EpisodeNotFound(StoreError):
     """No episode of that name."""
 

@@ -1,11 +1,16 @@
 """Many independent jobs, done here or on a cluster; results come back in the order of the jobs."""
 
+import ctypes
 import multiprocessing
 import os
+import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
+from multiprocessing.connection import wait
 from typing import Any, Literal, TypeVar
 
 from egorecovery.errors import EgoRecoveryError, RecipeError
@@ -15,6 +20,7 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 GIVE_WAY = 5  # niceness of workers
+PR_SET_PDEATHSIG = 1  # of prctl(2)
 AHEAD = 4  # jobs under way per worker: enough to keep it busy, few enough to keep results from piling up
 
 
@@ -25,6 +31,29 @@ class WorkerLost(EgoRecoveryError):
 def cores() -> int:
     """Cores this process may use, which in a container are fewer than the machine's."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def begin_worker(started_by_main_thread: bool) -> None:
+    """The first thing that a worker process does: however its parent ends, SIGKILL included, it ends too.
+
+    The kernel sees to it where it can, even while a library holds the interpreter. But it acts when the *thread* that
+    started the worker ends, so only main threads ask for that; elsewhere, and on other systems, a thread watches.
+    """
+    if started_by_main_thread and sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True, name="ends with its parent").start()
+    give_way()
+
+
+def _end_after(parent: int) -> None:
+    wait([parent])
+    os._exit(1)
+
+
+def in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def give_way() -> None:
@@ -47,7 +76,9 @@ def run_jobs(
 
 def _in_processes(do: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Iterator[Result]:
     spawn = multiprocessing.get_context("spawn")  # GL contexts and locks do not survive a fork
-    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=spawn, initializer=give_way) as pool:
+    with ProcessPoolExecutor(
+        min(workers, len(jobs)), mp_context=spawn, initializer=begin_worker, initargs=(in_main_thread(),)
+    ) as pool:
         waiting = iter(jobs)
         running: list[Future[Result]] = [pool.submit(do, job) for job in islice(waiting, AHEAD * workers)]
         try:

@@ -13,6 +13,7 @@ from egorecovery.errors import RecordingError
 from egorecovery.motion import KeypointOrder
 
 FASTEST_S, SLOWEST_S = 0.0009, 1.0  # median steps of a clock in seconds; 1 kHz logs jitter a little below 1 ms
+LONGEST_S = 3600.0  # of a recording: grids and pictures of all of it are in memory at once
 LONGEST_GAP_S = 60.0  # a clock that jumps farther was set in between: no grid should be laid across
 ROTATION_TOLERANCE = 0.1  # of the determinant, which is 1 for a rotation; rounding costs far less
 HANDS = ("left", "right")
@@ -175,6 +176,20 @@ def _clock_faults(name: str, clock_s: Float[ndarray, " N"]) -> Iterator[str]:
     elif len(clock_s) > 1 and np.diff(clock_s).max() > LONGEST_GAP_S:
         at = int(np.argmax(np.diff(clock_s))) + 1
         yield f"{name}: the clock jumps by {clock_s[at] - clock_s[at - 1]:.0f} s at sample {at}"
+    elif len(clock_s) > 1 and (silent_s := float(_gaps(clock_s).sum())) > LONGEST_GAP_S:
+        yield (
+            f"{name}: no samples for {silent_s:.0f} s in {len(_gaps(clock_s))} gaps of more than {SLOWEST_S:g} s "
+            f"(limit {LONGEST_GAP_S:.0f} s in all)"
+        )
+    elif len(clock_s) > 1 and clock_s[-1] - clock_s[0] > LONGEST_S:
+        lasts_s = clock_s[-1] - clock_s[0]
+        yield f"{name}: lasts {lasts_s:.0f} s, at most {LONGEST_S:.0f} s are imported; cut it into clips"
+
+
+def _gaps(clock_s: Float[ndarray, " N"]) -> Float[ndarray, " gaps"]:
+    """Steps in which nothing was recorded."""
+    steps_s = np.diff(clock_s)
+    return steps_s[steps_s > SLOWEST_S]
 
 
 def _require_seconds(clock_s: ndarray) -> None:

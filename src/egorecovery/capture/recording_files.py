@@ -7,21 +7,25 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 from numpy import ndarray
 from numpy.lib.npyio import NpzFile
 
 from egorecovery.capture.recording import HandPoses, HandTracks, RawCamera, Recording, RobotLog
-from egorecovery.capture.recording_images import load_frames, reading
+from egorecovery.capture.recording_images import load_frames, reading, require_regular
 from egorecovery.episodes import Camera, EpisodeId, Intrinsics, Provenance, Side, Source, Task, episode_id, task_named
 from egorecovery.errors import EgoRecoveryError, RecordingError
 from egorecovery.motion import KeypointOrder
+from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import canonical
+from egorecovery.storage.containment import exists, inside, names_in
 
 DESCRIPTION = "recording.json"
 FORMAT = "egorecovery-recording"
 SCHEMA = 1
+STREAM_BYTES = 512 << 20  # of one stream, pictures and depth aside: hours of joint states
 
 Word = TypeVar("Word", bound=StrEnum)
 Kind = TypeVar("Kind")
@@ -31,10 +35,14 @@ def find_recordings(paths: list[Path]) -> list[Path]:
     """The recordings among these directories, and directly inside them."""
     found: list[Path] = []
     for path in paths:
-        inside = [path] if (path / DESCRIPTION).is_file() else sorted(p.parent for p in path.glob(f"*/{DESCRIPTION}"))
-        if not inside:
+        if exists(path / DESCRIPTION):
+            found.append(path)
+            continue
+        with reading(path):
+            folders = [path / name for name in names_in(path) if not name.startswith(".") and (path / name).is_dir()]
+        if not any(exists(folder / DESCRIPTION) for folder in folders):
             raise RecordingError(f"{path}: no {DESCRIPTION} there or one level down; see docs/formats.md")
-        found += inside
+        found += folders  # one without a description is no recording, and is told: it may have lost it
     return found
 
 
@@ -105,7 +113,8 @@ class RecordingHeader:
 
 def load_header(directory: Path) -> RecordingHeader:
     """Of a recording, without its streams."""
-    path = directory / DESCRIPTION
+    with reading(directory):
+        path = inside(directory, DESCRIPTION)
     described = _description(path)
     with _naming(path):
         source = _one_of(Source, _field(described, "source", str), "source")
@@ -127,38 +136,44 @@ def load_header(directory: Path) -> RecordingHeader:
 def load_recording(directory: Path) -> Recording:
     """Everything of one recording; whatever is wrong with it is said with its file."""
     header = load_header(directory)
+    with reading(directory):
+        return _whole(directory, header)
+
+
+def _whole(directory: Path, header: RecordingHeader) -> Recording:
     order = header.order
     return Recording(
         id=header.id,
         task=header.task,
         source=header.source,
-        cameras={camera: _camera(directory / camera, known) for camera, known in header.intrinsics.items()},
-        motion=_robot(directory / "robot.npz") if order is None else _hands(directory / "hands.npz", order),
+        cameras={camera: _camera(inside(directory, camera), known) for camera, known in header.intrinsics.items()},
+        motion=_robot(inside(directory, "robot.npz"))
+        if order is None
+        else _hands(inside(directory, "hands.npz"), order),
         provenance=header.provenance,
     )
 
 
 def look_at(directory: Path) -> tuple[int, dict[str, tuple[int, int]]]:
     """Pictures of the first camera, and each camera's width and height, without reading streams."""
-    cameras = _field(_description(directory / DESCRIPTION), "cameras", dict)
-    with _naming(directory / DESCRIPTION):
-        known = {name: Intrinsics.from_json(each, f"cameras.{name}") for name, each in cameras.items()}
+    known = load_header(directory).intrinsics
     first = next(iter(known), None)
-    frames = len(_array(directory / first / "timestamps_s.npy", mapped=True)) if first else 0
-    return frames, {name: (each.width, each.height) for name, each in known.items()}
+    with reading(directory):
+        frames = len(_array(inside(directory, first, "timestamps_s.npy"), mapped=True)) if first else 0
+    return frames, {str(camera): (each.width, each.height) for camera, each in known.items()}
 
 
 def _description(path: Path) -> dict[str, Any]:
     try:
-        described = json.loads(path.read_bytes())
+        described = read_json(path, RecordingError)
         canonical(described)  # NaN or half a surrogate pair could never be written to a store
     except FileNotFoundError:
         raise RecordingError(f"{path} is missing; see docs/formats.md") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RecordingError(f"{path}: not JSON ({error})") from error
     except OSError as error:
         raise RecordingError(f"{path} cannot be read ({error})") from error
-    if not isinstance(described, dict) or (described.get("format"), described.get("schema")) != (FORMAT, SCHEMA):
+    if (described.get("format"), described.get("schema")) != (FORMAT, SCHEMA):
         raise RecordingError(f'{path}: wants "format": "{FORMAT}" and "schema": {SCHEMA}; see docs/formats.md')
     return described
 
@@ -182,14 +197,15 @@ def _one_of(words: type[Word], value: object, name: str) -> Word:
 
 def _camera(directory: Path, known: Intrinsics) -> RawCamera:
     frames = load_frames(directory, known)
-    timestamps_s = _numbers(directory / "timestamps_s.npy", "the array", _array(directory / "timestamps_s.npy"))
-    depth = directory / "depth_mm.npy"
+    clock = inside(directory, "timestamps_s.npy")
+    timestamps_s = _numbers(clock, "the array", _array(clock))
+    depth = inside(directory, "depth_mm.npy")
     with _naming(directory):
         return RawCamera(
             frames=frames,
             timestamps_s=timestamps_s,
             intrinsics=known,
-            depth_mm=_depth(depth) if depth.exists() else None,
+            depth_mm=_depth(depth) if exists(depth) else None,
         )
 
 
@@ -216,6 +232,8 @@ def _depth(path: Path) -> ndarray:
 
 def _streams(path: Path, names: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, ndarray]:
     with reading(path):
+        require_regular(path, STREAM_BYTES)
+        _require_unpacked_size(path)
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, NpzFile):
             raise RecordingError(f"{path} holds a single array; write {', '.join(names)} with np.savez")
@@ -227,8 +245,19 @@ def _streams(path: Path, names: tuple[str, ...], optional: tuple[str, ...] = ())
             return {name: _numbers(path, name, archive[name]) for name in there}
 
 
+def _require_unpacked_size(path: Path) -> None:
+    """A few kilobytes of archive can hold gigabytes of zeros."""
+    if not is_zipfile(path):
+        return
+    with ZipFile(path) as archive:
+        unpacked = sum(member.file_size for member in archive.infolist())
+    if unpacked > STREAM_BYTES:
+        raise RecordingError(f"{path} unpacks to {unpacked:,} bytes, at most {STREAM_BYTES:,} are read")
+
+
 def _array(path: Path, mapped: bool = False) -> ndarray:
     with reading(path):
+        require_regular(path, None if mapped else STREAM_BYTES)
         array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
     if not isinstance(array, ndarray):
         raise RecordingError(f"{path} is an archive of arrays; write one array with np.save")

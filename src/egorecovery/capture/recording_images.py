@@ -1,5 +1,6 @@
 """The pictures of a raw recording: numbered JPEG files, or one video."""
 
+import os
 import re
 import struct
 import zlib
@@ -13,8 +14,11 @@ import simplejpeg
 from numpy import ndarray
 
 from egorecovery.episodes import Camera, Intrinsics, JpegFrames
-from egorecovery.errors import RecordingError
+from egorecovery.errors import RecordingError, UnsafeFile
+from egorecovery.storage.containment import exists, inside, names_in, open_file, read_bytes
 
+PICTURE_BYTES = 64 << 20
+VIDEO_FRAMES = 100_000  # an hour at 25 Hz
 JPEG_SUFFIXES = (".jpg", ".jpeg")
 JPEG_END = b"\xff\xd9"
 # What numpy, zipfile and libjpeg raise for files that are cut short, overwritten or something else altogether.
@@ -26,8 +30,9 @@ DAMAGE = (
 
 def load_frames(directory: Path, known: Intrinsics) -> JpegFrames:
     """JPEG files are taken byte for byte; a video is decoded and encoded once."""
-    video = directory / "rgb.mp4"
-    if video.exists():
+    video = inside(directory, "rgb.mp4")
+    if exists(video):
+        require_regular(video)
         frames = JpegFrames.encode(_video(video, known))
         if not len(frames):
             raise RecordingError(f"{video} holds no picture; export it again")
@@ -41,7 +46,8 @@ def load_frames(directory: Path, known: Intrinsics) -> JpegFrames:
 def image_files(directory: Path) -> list[Path]:
     """In the order of the numbers in their names: frame_2 comes before frame_10."""
     numbered: dict[tuple[int, ...], Path] = {}
-    for path in sorted((directory / "rgb").glob("*")):
+    home = inside(directory, "rgb")
+    for path in (home / name for name in names_in(home)):
         if path.name.startswith(".") or path.suffix.lower() not in JPEG_SUFFIXES:  # macOS leaves ._000000.jpg about
             continue
         numbers = tuple(map(int, re.findall("[0-9]+", path.stem)))
@@ -57,7 +63,7 @@ def image_files(directory: Path) -> list[Path]:
 
 def _jpeg(path: Path, known: Intrinsics) -> bytes:
     with reading(path):
-        encoded = path.read_bytes()
+        encoded = read_bytes(path, PICTURE_BYTES)
         try:
             height, width, *_ = simplejpeg.decode_jpeg_header(encoded)
         except ValueError:
@@ -77,6 +83,8 @@ def _video(path: Path, known: Intrinsics) -> Iterator[ndarray]:
         with av.open(str(path)) as container:
             for number, frame in enumerate(container.decode(video=0)):
                 _require_size(f"{path}, frame {number},", (frame.width, frame.height), known)
+                if number >= VIDEO_FRAMES:
+                    raise RecordingError(f"{path} has more than {VIDEO_FRAMES:,} frames; cut it into clips")
                 yield frame.to_ndarray(format="rgb24")
     except (FFmpegError, IndexError, ValueError) as error:
         raise RecordingError(f"{path} cannot be decoded ({error})") from error
@@ -95,10 +103,15 @@ def damaged_image(directory: Path) -> Path | None:
     for camera in Camera:
         for path in image_files(directory / camera):
             try:
-                simplejpeg.decode_jpeg(path.read_bytes(), min_width=16, min_height=16, min_factor=1.5)
+                simplejpeg.decode_jpeg(read_bytes(path, PICTURE_BYTES), min_width=16, min_height=16, min_factor=1.5)
             except ValueError:
                 return path
     return None
+
+
+def require_regular(path: Path, largest: int | None = None) -> None:
+    """No link, pipe or device, and no larger than that. A missing file is a `FileNotFoundError`."""
+    os.close(open_file(path, largest))
 
 
 @contextmanager
@@ -108,6 +121,8 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise RecordingError(f"{path} is missing; see docs/formats.md") from None
+    except UnsafeFile as error:
+        raise RecordingError(str(error)) from None
     except DAMAGE as error:
         raise RecordingError(
             f"{path} cannot be read ({error or type(error).__name__}); copy or export it again"

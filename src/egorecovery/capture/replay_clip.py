@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.spatial.transform import Rotation
 
-from egorecovery.capture.recording import HandTracks, RawCamera, RobotLog
+from egorecovery.capture.recording import HandPoses, HandTracks, RawCamera, RobotLog
 from egorecovery.capture.recording_files import DESCRIPTION, load_recording
 from egorecovery.episodes import Camera, Episode, EpisodeStore, Source
 from egorecovery.episodes.store import STORE
@@ -69,6 +69,8 @@ class ClipPlace:
         faults = recording.clock_faults()
         if faults:
             raise CaptureError(f"{self.root} cannot be replayed: {'; '.join(faults)}")
+        if isinstance(recording.motion, HandPoses):
+            raise CaptureError(f"{self.root} cannot be replayed: it has wrists alone, not 21 keypoints per hand")
         return _from_zero(
             ReplayClip(name=recording.id, source=recording.source, cameras=recording.cameras, motion=recording.motion)
         )

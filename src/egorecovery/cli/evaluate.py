@@ -131,8 +131,8 @@ class Evaluate:
         from egorecovery.storage.checksummed_json import file_sha256
 
         saved = open_checkpoint(self.checkpoint)
-        if saved.recipe["task"] != self.task:
-            raise RecipeError(f"{saved.path} was trained for {saved.recipe['task']}, not for {self.task}")
+        if saved.recipe.get("task") != self.task:
+            raise RecipeError(f"{saved.path} was trained for {saved.recipe.get('task')}, not for {self.task}")
         # Ray lends its workers no GPU.
         device = "cpu" if self.executor == "ray" and self.device == "auto" else str(pick_device(self.device))
         intervention = Intervention(zero_intent=self.zero_intent, gate=self.gate)

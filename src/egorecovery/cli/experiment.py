@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from egorecovery.experiments import Event, Suite, SuitePlan
     from egorecovery.experiments.report.numbers import Numbers
 
+REPORTED = "report: "
 PLAIN_LINES_S = 15.0  # between lines where there is no terminal
 
 
@@ -94,9 +95,8 @@ class Experiment:
             console.print(f"{len(merge(self.merge, self.out, suite.name))} cells copied")
         if self.list:
             return self._list(suite)
-        if self.merge:
-            self._report()
-            return 0
+        if self.merge:  # the report is all that was asked for
+            return 0 if self._report() else 1
         with Watcher() as watch:
             outcome = run_suite(
                 suite,
@@ -123,12 +123,16 @@ class Experiment:
         self._report()
         return outcome.exit_code
 
-    def _report(self) -> None:
+    def _report(self) -> bool:
+        """Whether there is one, or nothing to report on."""
         from egorecovery.cli.console import console
         from egorecovery.experiments import ExperimentFolder
 
-        if ExperimentFolder(self.out).done():
-            console.print(_report_on(self.out), soft_wrap=True)
+        if not ExperimentFolder(self.out).done():
+            return True
+        told = _report_on(self.out)
+        console.print(told, soft_wrap=True)
+        return told.startswith(REPORTED)
 
     def _chosen(self) -> dict[str, Any]:
         from egorecovery.evaluation import EvaluationProtocol, bench_protocol, paper_protocol
@@ -228,8 +232,8 @@ def _report_on(out: Path) -> str:
 
         numbers = Numbers(read_suite(out))
         _show(numbers)
-        return f"report: {write_numbers(numbers)}"
-    except (EgoRecoveryError, ModuleNotFoundError) as error:
+        return f"{REPORTED}{write_numbers(numbers)}"
+    except (EgoRecoveryError, ModuleNotFoundError, OSError) as error:
         return f"no report: {error}"
 
 

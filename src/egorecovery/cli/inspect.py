@@ -27,7 +27,7 @@ class Inspect:
     """Write a film (MP4) of the episode there."""
 
     def run(self) -> int:
-        from egorecovery.cli.console import console, print_json
+        from egorecovery.cli.console import console, print_json, tell_set_aside
         from egorecovery.episodes import EpisodeStore
 
         store = EpisodeStore(self.store)
@@ -38,10 +38,12 @@ class Inspect:
             return 0
         if self.sheet or self.film:
             raise StoreError("--sheet and --film show one episode: name it with --episode")
-        rows = store_rows(store)
+        set_aside: dict[str, str] = {}
+        rows = store_rows(store, set_aside)
+        tell_set_aside(self.store, set_aside)
         if self.json:
             print_json(rows)
-            return 0
+            return 1 if set_aside else 0
         from rich.box import SIMPLE
         from rich.table import Table
 
@@ -60,7 +62,7 @@ class Inspect:
             labels = row["labels"] or ""
             table.add_row(row["id"], row["task"], row["source"], str(row["frames"]), seconds, boundary, labels)
         console.print(table)
-        return 0
+        return 1 if set_aside else 0
 
     def _draw(self, store: "EpisodeStore", identifier: str) -> None:
         from egorecovery.episodes.pictures import write_contact_sheet, write_film
@@ -71,7 +73,8 @@ class Inspect:
             write_film(store.read(identifier), self.film)
 
 
-def store_rows(store: "EpisodeStore") -> list[dict[str, Any]]:
+def store_rows(store: "EpisodeStore", set_aside: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    """A row per episode; those that cannot be read go into `set_aside` with the reason, where that is given."""
     from egorecovery.intent import IntentSpec, LabelStore
     from egorecovery.intent.current_labels import wanted_key
     from egorecovery.recovery import AnnotationJournal
@@ -79,7 +82,14 @@ def store_rows(store: "EpisodeStore") -> list[dict[str, Any]]:
     annotations = AnnotationJournal(store.annotations_path).latest()
     labels = LabelStore(store.labels_path)
     rows = []
-    for card in map(store.card, store.ids()):
+    for identifier in store.ids():
+        try:
+            card = store.card(identifier)
+        except StoreError as error:
+            if set_aside is None:
+                raise
+            set_aside[identifier] = str(error)
+            continue
         annotation = annotations.get(card.id)
         derived, wanted = labels.card(card.id), wanted_key(card, annotation, IntentSpec())
         rows.append(

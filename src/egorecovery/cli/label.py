@@ -28,26 +28,30 @@ class Label:
     """Print JSON instead of a table."""
 
     def run(self) -> int:
-        from egorecovery.cli.console import console, print_json, progress_bar
+        from egorecovery.cli.console import console, print_json, progress_bar, tell_set_aside
         from egorecovery.episodes import EpisodeStore
         from egorecovery.executors import cores
         from egorecovery.intent import label_store
 
         store = EpisodeStore(self.store)
+        set_aside: dict[str, str] = {}
         with progress_bar("labelling") as advance:
-            tallies = label_store(store, workers=self.workers or cores(), on_progress=advance)
+            tallies = label_store(
+                store, workers=self.workers or cores(), on_progress=advance, on_damage=set_aside.__setitem__
+            )
+        tell_set_aside(self.store, set_aside)
         if self.compare:
             return _compare(store, as_json=self.json)
         if self.json:
             print_json({str(source): _plain(tally) for source, tally in tallies.items()})
-            return 0
+            return 1 if set_aside else 0
         console.print(tally_table(tallies))
         unannotated = sum(tally.unannotated for tally in tallies.values())
         if unannotated:
             console.print(
                 f"{unannotated} recovery episodes have no boundary yet: run 'egorecovery annotate {self.store}'"
             )
-        return 0
+        return 1 if set_aside else 0
 
 
 def _compare(store: "EpisodeStore", *, as_json: bool) -> int:

@@ -30,6 +30,7 @@ from egorecovery.cli.train import Train
 from egorecovery.cli.verify import Verify
 from egorecovery.cli.watch import Watch
 from egorecovery.errors import EgoRecoveryError
+from egorecovery.storage.foreign_text import inert
 
 VERBS = {
     "demo": Demo,
@@ -63,13 +64,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return parse(arguments).run()
     except EgoRecoveryError as error:
-        print(f"egorecovery: {error}", file=sys.stderr)
+        print(f"egorecovery: {inert(str(error))}", file=sys.stderr)
         return USAGE
     except OSError as error:  # permissions, missing files, a full disk
         if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        print(f"egorecovery: {error}", file=sys.stderr)
+        print(f"egorecovery: {inert(str(error))}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:
         print("egorecovery: interrupted; what was committed stays", file=sys.stderr)

@@ -1,48 +1,114 @@
 """`egorecovery verify`."""
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
+
+from egorecovery.errors import EgoRecoveryError, StoreError
+
+if TYPE_CHECKING:
+    from egorecovery.storage.manifest import Damage
+
+Found = tuple[list["Damage"], list[str], str]  # damage, notes, and what was checked
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verify:
-    """Check every byte of a store against its checksums and name what has changed."""
+    """Check every byte of a store, run, checkpoint, experiment or result file, and say what to do about damage.
+
+    Exit code 1 means that something is damaged; all of it is listed.
+    """
 
     store: Positional[Path]
+    """The folder; of published results the unpacked one. Or the file that `evaluate` wrote."""
     json: bool = False
     """Print JSON instead of text."""
 
     def run(self) -> int:
-        from egorecovery.cli.console import console, print_json, progress_bar
-        from egorecovery.episodes import EpisodeStore
-        from egorecovery.executors import cores
-        from egorecovery.intent import LabelStore
-        from egorecovery.recovery import AnnotationJournal
-        from egorecovery.storage.manifest import Damage
+        from egorecovery.cli.console import console, messages, print_json
 
-        store = EpisodeStore(self.store, trusting=True)
-        identifiers = store.folders()
-        damages: list[Damage] = []
-        # Hashing releases the interpreter lock, so threads use all cores.
-        with progress_bar("verifying") as advance, ThreadPoolExecutor(cores()) as pool:
-            for done, found in enumerate(pool.map(store.damages, identifiers), start=1):
-                damages += found
-                advance(done, len(identifiers))
-        annotations = AnnotationJournal(store.annotations_path).journal
-        damages += store.damages_beside_episodes()
-        damages += [Damage(annotations.path, problem) for problem in annotations.problems()]
-        damages += LabelStore(store.labels_path).damages()
+        damages, notes, checked = _checker(self.store)(self.store)
         if self.json:
-            print_json({"episodes": len(identifiers), "damages": [asdict_damage(damage) for damage in damages]})
-        else:
-            for damage in damages:
-                console.print(str(damage), soft_wrap=True)
-            console.print(f"{len(identifiers)} episodes checked, {len(damages)} damaged files")
+            damage = [{name: str(value) for name, value in vars(each).items()} for each in damages]
+            print_json({"checked": checked, "damages": damage, "notes": notes})
+            return 1 if damages else 0
+        for each in damages:
+            console.print(str(each), soft_wrap=True)
+        for note in notes:
+            messages.print(note, soft_wrap=True)
+        console.print(f"{checked} checked, {len(damages)} damaged files")
         return 1 if damages else 0
 
 
-def asdict_damage(damage: object) -> dict[str, str]:
-    return {name: str(value) for name, value in vars(damage).items()}
+def _checker(path: Path) -> Callable[[Path], Found]:
+    """By what lies there, damaged or not."""
+    from egorecovery.storage.containment import exists
+
+    if path.is_file():
+        return _results
+    for names, check in (
+        (("store.json", "episodes"), _store),
+        (("checkpoint.json",), _checkpoint),
+        (("suite.json", "cells"), _experiment),
+        (("checkpoints", "recipe.json"), _run),
+    ):
+        if any(exists(path / name) for name in names):
+            return check
+    raise StoreError(
+        f"{path} is no store, run, checkpoint, experiment or result file: none of store.json, recipe.json, "
+        "checkpoint.json, suite.json is there; unpack published results first"
+    )
+
+
+def _store(path: Path) -> Found:
+    from egorecovery.cli.console import progress_bar
+    from egorecovery.episodes import EpisodeStore
+    from egorecovery.intent.store_damage import store_damages, store_notes
+
+    store = EpisodeStore(path, trusting=True)
+    with progress_bar("verifying") as advance:
+        damages = store_damages(store, advance)
+    try:
+        episodes = len(store.folders())
+    except EgoRecoveryError:
+        episodes = 0
+    return damages, store_notes(store), f"{episodes} episodes"
+
+
+def _run(path: Path) -> Found:
+    from egorecovery.training.run_manifest import run_damages, run_notes
+
+    return run_damages(path), run_notes(path), "run"
+
+
+def _checkpoint(path: Path) -> Found:
+    from egorecovery.policy.checkpoint_damage import checkpoint_damages
+
+    return checkpoint_damages(path), [], "checkpoint"
+
+
+def _experiment(path: Path) -> Found:
+    from egorecovery.experiments.damage import experiment_damages, experiment_notes
+    from egorecovery.storage.containment import names_in
+
+    cells = len(names_in(path / "cells"))
+    return experiment_damages(path), experiment_notes(path), f"{cells} cells"
+
+
+def _results(path: Path) -> Found:
+    from egorecovery.evaluation import ResultFile
+    from egorecovery.storage.journal import Journal
+    from egorecovery.storage.manifest import Damage
+
+    problems = Journal(path, chained=False).problems()
+    rollouts = []
+    try:
+        rollouts = [] if problems else ResultFile(path).records()
+    except EgoRecoveryError as error:
+        problems = [str(error)]
+    advice = "restore it from a copy, or remove the line and evaluate again"
+    notes = ["a result file binds no line to another: lines that are missing are not noticed"]
+    return [Damage(path, problem, advice) for problem in problems], notes, f"{len(rollouts)} rollouts"

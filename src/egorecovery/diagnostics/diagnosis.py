@@ -35,7 +35,8 @@ from egorecovery.episodes import Embodiment, EpisodeStore, Phase
 from egorecovery.errors import EgoRecoveryError, RecipeError
 from egorecovery.intent import IntentSpec
 from egorecovery.storage.atomic_io import sync_directory, write_file
-from egorecovery.storage.checksummed_json import digest
+from egorecovery.storage.checksummed_json import digest, file_sha256
+from egorecovery.storage.manifest import Manifest
 
 SCHEMA = 1
 COMPUTED_BY = 1  # raised by hand whenever the same store and policies come to give other numbers
@@ -91,6 +92,8 @@ class Diagnosis:
             else:
                 (folder / f"{name}.png").unlink(missing_ok=True)
         write_file(folder / RECORD, json.dumps(self.to_json(), indent=1, allow_nan=False).encode() + b"\n")
+        names = [RECORD, *(f"{name}.png" for name in self.figures)]
+        Manifest(files={name: file_sha256(folder / name) for name in names}).write(folder)
         sync_directory(folder)
         return folder / RECORD
 

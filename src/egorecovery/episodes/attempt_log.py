@@ -3,9 +3,9 @@
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from egorecovery.episodes.episode import Provenance
+from egorecovery.episodes.episode import Provenance, checked_fields
 from egorecovery.episodes.vocabulary import EpisodeId, Source, Task
 from egorecovery.storage.journal import Journal
 
@@ -58,6 +58,11 @@ class Attempt:
             reasons=reasons,
         )
 
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> "Attempt":
+        """A line of the log, each field of its type."""
+        return cls(**checked_fields(cls, record, "attempt"))
+
 
 class ActivityKind(StrEnum):
     """Time of an operator that belongs to no single attempt."""
@@ -78,12 +83,17 @@ class Activity:
     started_at: str
     stopped_at: str
 
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> "Activity":
+        """A line of the log, each field of its type."""
+        return cls(**checked_fields(cls, record, "activity"))
+
 
 class AttemptLog:
     """The `collection.jsonl` of a store, or of a folder of raw recordings."""
 
     def __init__(self, path: Path) -> None:
-        self.journal = Journal(path)
+        self.journal = Journal(path, check=_line)
 
     def add_activity(self, activity: Activity) -> None:
         self.journal.append(asdict(activity))
@@ -93,12 +103,14 @@ class AttemptLog:
 
     def attempts(self) -> list[Attempt]:
         """Each attempt once, with its latest verdict: importing a recording again costs no operator time."""
-        records = (record for record in self.journal.records() if "kind" not in record)
-        attempts = (Attempt(**{**record, "reasons": tuple(record["reasons"])}) for record in records)
+        attempts = (Attempt.of(record) for record in self.journal.records() if "kind" not in record)
         return list({(attempt.episode, attempt.started_at): attempt for attempt in attempts}.values())
 
     def activities(self) -> list[Activity]:
         """Each once. Logs that were written before there were activities have none."""
         records = (record for record in self.journal.records() if "kind" in record)
-        activities = (Activity(**{**record, "kind": ActivityKind(record["kind"])}) for record in records)
-        return list(dict.fromkeys(activities))
+        return list(dict.fromkeys(map(Activity.of, records)))
+
+
+def _line(record: dict[str, Any]) -> "Attempt | Activity":
+    return Activity.of(record) if "kind" in record else Attempt.of(record)

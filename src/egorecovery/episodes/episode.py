@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,14 @@ def checked_fields(kind: type, record: object, name: str) -> dict[str, Any]:
 
 
 def _checked(kind: Any, value: Any, name: str) -> Any:
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        if value not in list(kind):
+            raise EpisodeError(f"{name} must be one of {', '.join(kind)}, got {value!r}")
+        return kind(value)
+    if kind == tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise EpisodeError(f"{name} must be a list of texts, got {value!r}")
+        return tuple(value)
     classes, words = JSON_KINDS[kind]
     if not isinstance(value, classes) or (isinstance(value, bool) and kind is not bool):  # to Python a bool is an int
         raise EpisodeError(f"{name} must be {words}, got {value!r}")

@@ -1,8 +1,8 @@
 """An episode as a Zarr v3 group. Plain arrays are one uncompressed chunk, so reading them is a memory map."""
 
-import json
 import math
 import mmap
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from egorecovery.episodes.episode import CameraStream, Episode, Intrinsics, Provenance
+from egorecovery.episodes.episode import CameraStream, Episode, Intrinsics, Provenance, checked_fields
 from egorecovery.episodes.frames import JpegFrames
-from egorecovery.episodes.vocabulary import RATE_HZ, Camera, EpisodeId, Side, Source, Task
+from egorecovery.episodes.vocabulary import RATE_HZ, Camera, EpisodeId, Side, Source, Task, episode_id
 from egorecovery.errors import EpisodeError, StoreDamaged
+from egorecovery.storage.bounded_json import read_json
+from egorecovery.storage.containment import files_below, inside, is_file, open_file
 
 GROUP = "episode.zarr"  # inside the episode's directory, beside its manifest
 STREAMS = ("timestamps_s", "state", "action", "effector_m", "reliable")
@@ -77,12 +79,12 @@ def explaining_damage(path: Path) -> Iterator[None]:
     """What a header or attribute with a flipped byte can do, said as damage."""
     try:
         yield
-    except (EpisodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (EpisodeError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise StoreDamaged(f"{path}: not readable ({error!r}); run 'egorecovery verify'") from error
 
 
 def read_attributes(directory: Path) -> dict[str, Any]:
-    header = directory / GROUP / "zarr.json"
+    header = inside(directory, GROUP, "zarr.json")
     with explaining_damage(header):
         return dict(_read_json(header)["attributes"])
 
@@ -92,31 +94,41 @@ def read_group(directory: Path) -> Episode:
     attributes = read_attributes(directory)
     with explaining_damage(directory):
         return Episode(
-            id=EpisodeId(attributes["id"]),
+            id=require_own_id(directory, attributes["id"]),
             task=Task(attributes["task"], tuple(Side(side) for side in attributes["active"])),
             source=Source(attributes["source"]),
             cameras={
-                Camera(name): _read_camera(directory / GROUP / "cameras" / name, facts)
+                Camera(name): _read_camera(inside(directory, GROUP, "cameras", Camera(name)), facts)
                 for name, facts in attributes["cameras"].items()
             },
-            provenance=Provenance(**attributes["provenance"]),
+            provenance=Provenance(**checked_fields(Provenance, attributes["provenance"], "provenance")),
             **{name: read_stream(directory, name) for name in STREAMS},
             **{name: read_stream(directory, name) for name in OPTIONAL_STREAMS if has_stream(directory, name)},
         )
 
 
+def require_own_id(directory: Path, identifier: object) -> EpisodeId:
+    """The id that an episode says of itself must be that of its folder: nothing is ever done by another."""
+    if identifier != directory.name:
+        raise StoreDamaged(
+            f"{directory}: its id is {str(identifier)[:128]!r}, not its folder's name: it was renamed, or is another "
+            "episode; rename it back, or restore it from a copy"
+        )
+    return episode_id(directory.name)
+
+
 def read_stream(directory: Path, name: str) -> ndarray:
     """One of `STREAMS` or `OPTIONAL_STREAMS`, mapped."""
-    return read_plain(directory / GROUP / name)
+    return read_plain(inside(directory, GROUP, name))
 
 
 def has_stream(directory: Path, name: str) -> bool:
-    return (directory / GROUP / name / "zarr.json").is_file()
+    return is_file(inside(directory, GROUP, name) / "zarr.json")
 
 
 def read_frames(directory: Path, camera: Camera) -> JpegFrames:
     """One camera's frames, mapped."""
-    folder = directory / GROUP / "cameras" / camera
+    folder = inside(directory, GROUP, "cameras", camera)
     with explaining_damage(folder):
         return JpegFrames(read_plain(folder / "jpeg"), read_plain(folder / "offsets"))
 
@@ -126,7 +138,7 @@ def _read_camera(directory: Path, facts: Mapping[str, Any]) -> CameraStream:
     return CameraStream(
         frames=JpegFrames(read_plain(directory / "jpeg"), read_plain(directory / "offsets")),
         timestamps_s=read_plain(directory / "timestamps_s"),
-        intrinsics=Intrinsics(**intrinsics),
+        intrinsics=Intrinsics.from_json(intrinsics, "intrinsics"),
         depth_mm=_read_depth(directory / "depth_mm") if facts["depth"] else None,
     )
 
@@ -134,6 +146,8 @@ def _read_camera(directory: Path, facts: Mapping[str, Any]) -> CameraStream:
 def _read_depth(directory: Path) -> ndarray:
     import zarr
 
+    files_below(directory)  # regular all of them: zarr would follow links
+    read_json(directory / "zarr.json")
     try:
         return np.asarray(zarr.open_array(directory, mode="r")[:])
     except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
@@ -143,17 +157,24 @@ def _read_depth(directory: Path) -> ndarray:
 def read_plain(directory: Path) -> ndarray:
     """Maps an array that `write_group` laid out; refuses any other layout rather than misread it."""
     with explaining_damage(directory / "zarr.json"):
-        header = _read_json(directory / "zarr.json")
+        header = _read_json(inside(directory, "zarr.json"))
         shape = tuple(map(int, header["shape"]))
         dtype = np.dtype(DTYPES[header["data_type"]])
-        plain = [codec["name"] for codec in header["codecs"]] == ["bytes"]
+        codecs = header["codecs"]
+        plain = [codec["name"] for codec in codecs] == ["bytes"]
+        big = dtype.itemsize > 1 and any(codec.get("configuration", {}).get("endian") == "big" for codec in codecs)
         whole = tuple(header["chunk_grid"]["configuration"]["chunk_shape"]) == shape
     if not (plain and whole):
         raise StoreDamaged(f"{directory}: expected one uncompressed chunk; run 'egorecovery verify'")
-    chunk = directory.joinpath("c", *("0" for _ in shape))
+    if big:
+        raise StoreDamaged(f"{directory}: big-endian arrays are not read; write it as little-endian again")
+    chunk = inside(directory, "c", *("0" for _ in shape))
     try:
-        with chunk.open("rb") as stream:  # np.memmap costs twice as much: it resolves and stats the path again
-            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        descriptor = open_file(chunk)
+        try:  # np.memmap costs twice as much: it resolves and stats the path again
+            mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        finally:
+            os.close(descriptor)
     except (OSError, ValueError) as error:
         raise StoreDamaged(f"{chunk}: cannot be mapped ({error}); run 'egorecovery verify'") from error
     if len(mapped) != dtype.itemsize * math.prod(shape):
@@ -163,8 +184,6 @@ def read_plain(directory: Path) -> ndarray:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_bytes())
+        return read_json(path, advice="run 'egorecovery verify'")
     except FileNotFoundError:
         raise StoreDamaged(f"{path} is missing; run 'egorecovery verify'") from None
-    except ValueError as error:
-        raise StoreDamaged(f"{path}: not JSON ({error}); run 'egorecovery verify'") from error

@@ -8,11 +8,11 @@ STORE/labels/              derived data, rebuilt at will
 STORE/.drafts/             episodes being written, invisible to readers
 """
 
-import shutil
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from numpy import ndarray
@@ -27,6 +27,7 @@ from egorecovery.episodes.layout import (
     read_frames,
     read_group,
     read_stream,
+    require_own_id,
     write_group,
 )
 from egorecovery.episodes.vocabulary import (
@@ -40,10 +41,13 @@ from egorecovery.episodes.vocabulary import (
     Source,
     Task,
     episode_id,
+    is_episode_id,
 )
-from egorecovery.errors import EpisodeExists, EpisodeNotFound, StoreDamaged, StoreError
+from egorecovery.errors import EgoRecoveryError, EpisodeExists, EpisodeNotFound, StoreDamaged, StoreError
 from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, sync_tree, write_file
+from egorecovery.storage.checked_content import MEMORY, CheckedContent
 from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
+from egorecovery.storage.containment import exists, inside, is_file, is_folder, names_in, remove
 from egorecovery.storage.lock import WriterLock
 from egorecovery.storage.manifest import MANIFEST, Damage, Manifest
 
@@ -86,13 +90,13 @@ class EpisodeStore:
 
     def __init__(self, root: Path | str, *, trusting: bool = False) -> None:
         self.root = Path(root)
-        if not (self.root / STORE).is_file():
+        if not exists(self.root / STORE):
             raise StoreError(f"{self.root} is not an episode store: it has no {STORE}; create one with import")
         if not trusting:  # `verify` wants to look at the rest even when the header is damaged
             self._require_format()
 
     def _require_format(self) -> None:
-        found = read_checksummed(self.root / STORE)
+        found = read_checksummed(inside(self.root, STORE))
         if found != FORMAT:
             raise StoreError(f"{self.root / STORE} says {found}, this version reads {FORMAT}")
 
@@ -104,12 +108,13 @@ class EpisodeStore:
             if root.exists() and not _is_empty_or_half_made(root):
                 raise StoreError(f"{root} exists and is not an episode store; name an empty or a new directory")
             with explaining_full_disk(root):
+                root.mkdir(parents=True, exist_ok=True)
                 for folder in ("episodes", ".drafts"):
-                    (root / folder).mkdir(parents=True, exist_ok=True)
+                    inside(root, folder).mkdir(exist_ok=True)
             write_file(root / STORE, with_checksum(FORMAT))
         return cls(root)
 
-    @property
+    @cached_property
     def collection(self) -> AttemptLog:
         return AttemptLog(self.root / "collection.jsonl")
 
@@ -127,20 +132,21 @@ class EpisodeStore:
 
     def folders(self) -> list[EpisodeId]:
         """All directories that should be episodes, even those whose manifest is gone."""
-        return sorted(EpisodeId(path.name) for path in (self.root / "episodes").iterdir() if path.is_dir())
+        home = inside(self.root, "episodes")
+        return [EpisodeId(name) for name in names_in(home) if is_episode_id(name) and is_folder(home / name)]
 
     def __len__(self) -> int:
         return len(self.ids())
 
     def __contains__(self, identifier: str) -> bool:
-        return (self.root / "episodes" / identifier / MANIFEST).is_file()
+        return is_episode_id(identifier) and is_file(inside(self.root, "episodes", identifier) / MANIFEST)
 
     def path(self, identifier: str) -> Path:
         if identifier not in self:
             known = self.ids()
             hint = f"it holds {len(known)}, such as {', '.join(known[:3])}" if known else "it holds none"
             raise EpisodeNotFound(f"{self.root} has no episode {identifier!r}; {hint}")
-        return self.root / "episodes" / identifier
+        return inside(self.root, "episodes", identifier)
 
     def read(self, identifier: str) -> Episode:
         """The episode, lazily: frames are decoded and pages read only when touched."""
@@ -162,7 +168,7 @@ class EpisodeStore:
         attributes = read_attributes(folder)
         with explaining_damage(folder):
             return EpisodeCard(
-                id=EpisodeId(attributes["id"]),
+                id=require_own_id(folder, attributes["id"]),
                 task=Task(attributes["task"], tuple(Side(side) for side in attributes["active"])),
                 source=Source(attributes["source"]),
                 frames=int(attributes["frames"]),
@@ -174,10 +180,24 @@ class EpisodeStore:
                 recovery_proposal=attributes["provenance"]["details"].get(RECOVERY_PROPOSAL),
             )
 
+    def damaged_among(self, identifiers: Sequence[str]) -> dict[str, str]:
+        """Episodes whose bytes are not what was written, and why. Bytes are read once per revision of an episode."""
+        found = {name: f"{self.root} has no episode {name!r}" for name in identifiers if name not in self}
+        return found | self._content.damages([name for name in identifiers if name not in found])
+
+    def require_intact(self, identifiers: Sequence[str]) -> None:
+        for problem in self.damaged_among(identifiers).values():
+            raise StoreDamaged(problem)
+
+    @cached_property
+    def _content(self) -> CheckedContent:
+        return CheckedContent(inside(self.root, "episodes"), self.root / MEMORY)
+
     @contextmanager
     def writing(self) -> Iterator["StoreWriter"]:
         """The right to add episodes, held by one process at a time."""
-        with WriterLock(self.root / "writer.lock") as lock:
+        inside(self.root, "episodes")
+        with WriterLock(inside(self.root, "writer.lock")) as lock:
             writer = StoreWriter(self, recovered=lock.recovered)
             writer.clear_drafts()
             writer.log_committed()
@@ -187,29 +207,62 @@ class EpisodeStore:
         """Every file of an episode that is not what was written."""
         folder = self.root / "episodes" / identifier
         try:
-            return Manifest.read(folder).damages(folder)
+            found = Manifest.read(inside(self.root, "episodes", identifier)).damages(folder)
         except (StoreDamaged, OSError) as error:
             return [Damage(folder / MANIFEST, str(error))]
+        if found:
+            return found
+        try:
+            self.read(identifier)  # intact, and perhaps not what we write all the same
+        except (EgoRecoveryError, OSError) as error:
+            return [
+                Damage(folder, str(error), "it was not written by this program: remove the folder, or collect it again")
+            ]
+        return []
 
     def damages_beside_episodes(self) -> list[Damage]:
         """A damaged header or log, accepted episodes that are gone, episodes the log has lost."""
+        found = []
         try:
             self._require_format()
-            found = []
-        except StoreError as error:
-            found = [Damage(self.root / STORE, str(error))]
+        except (StoreError, OSError) as error:
+            found.append(Damage(self.root / STORE, str(error)))
+        found += self._strange_names()
         log, path = self.collection, self.collection.journal.path
         problems = log.journal.problems()
         found += [Damage(path, problem) for problem in problems]
+        try:
+            folders, there = set(self.folders()), set(self.ids())
+        except (StoreError, OSError) as error:
+            return [*found, Damage(self.root / "episodes", str(error))]
         if problems:
             return found
         accepted = {attempt.episode for attempt in log.attempts() if attempt.accepted}
-        missing = sorted(accepted - set(self.folders()))
+        missing = sorted(accepted - folders)
         found += [Damage(self.root / "episodes" / name, "is missing, though it was accepted") for name in missing]
-        unlogged = set(self.ids()) - accepted
+        unlogged = there - accepted
         if len(unlogged) > 1:  # one may be unlogged by a kill; the next writer logs it
             found.append(Damage(path, f"lacks {len(unlogged)} episodes of the store: lines were lost"))
         return found
+
+    def _strange_names(self) -> list[Damage]:
+        """What lies among the episodes and is none, and what dead writers left."""
+        found = []
+        for folder, problem, advice in (
+            ("episodes", "is no folder of an episode", "remove it"),
+            (".drafts", "was left by a writer that was killed", "the next writer removes it"),
+        ):
+            try:
+                names = names_in(self.root / folder)
+            except (StoreError, OSError) as error:
+                found.append(Damage(self.root / folder, str(error), "put a folder in its place"))
+                continue
+            paths = [self.root / folder / name for name in names]
+            if folder == "episodes":
+                paths = [path for path in paths if not (is_episode_id(path.name) and is_folder(path))]
+            found += [Damage(path, problem, advice) for path in paths]
+        drafts = [name for name in names_in(self.root) if name.startswith(".") and name.endswith(".draft")]
+        return found + [Damage(self.root / name, "was left by a write that was killed", "remove it") for name in drafts]
 
 
 class StoreWriter:
@@ -221,10 +274,10 @@ class StoreWriter:
 
     def clear_drafts(self) -> None:
         """What a killed writer left half done. Nobody else writes while we hold the lock."""
-        drafts = self.store.root / ".drafts"
+        drafts = inside(self.store.root, ".drafts")
         drafts.mkdir(exist_ok=True)
-        for draft in drafts.iterdir():
-            shutil.rmtree(draft, ignore_errors=True)
+        for name in names_in(drafts):
+            remove(drafts / name)
 
     def log_committed(self) -> None:
         """Logs the one episode that a writer killed between rename and log may have left out."""
@@ -239,14 +292,14 @@ class StoreWriter:
 
     def commit(self, staged: StagedEpisode) -> None:
         """Makes a staged episode visible in one rename. Adding the same content again changes nothing."""
-        home = self.store.root / "episodes" / staged.id
+        home = inside(self.store.root, "episodes", episode_id(staged.id))
         if staged.id in self.store:
-            shutil.rmtree(staged.directory)
+            remove(staged.directory)
             if Manifest.read(home).content != staged.manifest.content:
                 raise EpisodeExists(f"{home} already holds another recording; choose another id or another store")
             return
-        if home.exists():
-            shutil.rmtree(staged.directory)
+        if exists(home):
+            remove(staged.directory)
             raise StoreDamaged(f"{home} is there without its manifest; move it away, then add the episode again")
         with explaining_full_disk(home):
             staged.directory.rename(home)
@@ -256,7 +309,7 @@ class StoreWriter:
         except StoreError:  # nothing may be visible that was refused
             home.rename(staged.directory)
             sync_directory(home.parent)
-            shutil.rmtree(staged.directory)
+            remove(staged.directory)
             raise
 
     def discard(self, attempted: Attempted, reasons: tuple[str, ...]) -> None:
@@ -275,15 +328,18 @@ def _is_empty_or_half_made(root: Path) -> bool:
 
 def stage(root: Path, episode: Episode) -> StagedEpisode:
     """Writes an episode's bytes where no reader looks. Worker processes call this; the lock's holder commits."""
-    directory = root / ".drafts" / f"{episode_id(episode.id)}.{uuid.uuid4().hex}"
+    drafts = inside(root, ".drafts")
+    directory = drafts / f"{episode_id(episode.id)}.{uuid.uuid4().hex}"
     try:
         with explaining_full_disk(directory):
-            directory.mkdir(parents=True)
+            drafts.mkdir(exist_ok=True)
+            directory.mkdir()
             write_group(directory, episode)
             sync_tree(directory)
         manifest = Manifest.of(directory)
         manifest.write(directory)
     except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
+        with suppress(OSError):  # on a full disk, say: the first error is the one to tell
+            remove(directory)
         raise
     return StagedEpisode(id=episode.id, directory=directory, manifest=manifest, attempt=Attempt.at(episode))

@@ -26,6 +26,10 @@ def episode_id(text: str) -> EpisodeId:
     return EpisodeId(text)
 
 
+def is_episode_id(text: str) -> bool:
+    return bool(_ID.fullmatch(text))
+
+
 class Embodiment(StrEnum):
     ROBOT = "robot"
     HUMAN = "human"

@@ -12,7 +12,7 @@ from typing import Any
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.inquiry import Answer, Inquiry, Question, Refused
 from egorecovery.evaluation.rollout import Ending, RolloutJob, attempt
-from egorecovery.executors import cores, give_way
+from egorecovery.executors import begin_worker, cores, in_main_thread
 
 GATHER_S = 0.004  # how long a question waits for others to share a batch with, at most
 TRIES = 2  # at one rollout, when its worker dies or breaks: once more, then it is an error on record
@@ -123,16 +123,16 @@ def run_here(jobs: Sequence[RolloutJob], inquiry: Inquiry) -> Iterator[tuple[int
 def _started() -> _Worker:
     spawn = multiprocessing.get_context("spawn")  # GL contexts, CUDA and locks do not survive a fork
     ours, theirs = spawn.Pipe()
-    process = spawn.Process(target=_serve, args=(theirs,), daemon=True, name="rollouts")
+    process = spawn.Process(target=_serve, args=(theirs, in_main_thread()), daemon=True, name="rollouts")
     process.start()
     theirs.close()  # so that its death closes the pipe
     return _Worker(process, ours)
 
 
-def _serve(connection: Connection) -> None:
+def _serve(connection: Connection, started_by_main_thread: bool) -> None:
     """The life of a worker: jobs in, questions out, answers in, endings out; ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    give_way()
+    begin_worker(started_by_main_thread)
 
     def ask(question: Question) -> Any:
         connection.send(question)

@@ -4,13 +4,14 @@ An append that returned survives a kill. Files from several machines are merged 
 reading them together: a line that is there twice counts once, two that contradict each other are an error.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from egorecovery.errors import EgoRecoveryError
-from egorecovery.evaluation.protocol import EvaluationProtocol, Regime
+from egorecovery.evaluation.protocol import REGIMES, EvaluationProtocol, Regime
 from egorecovery.evaluation.rollout import Ending, Result
 from egorecovery.storage.checksummed_json import digest
 from egorecovery.storage.journal import Journal
@@ -121,14 +122,43 @@ class RolloutRecord:
         schema = fields.pop("schema", None)
         if schema != SCHEMA:
             raise ResultsError(f"{where} has schema {schema}, this version reads {SCHEMA}; evaluate again")
-        fields.pop("mode")
         try:
+            fields.pop("mode")
             subject = Subject(**fields.pop("subject"))
             intents = tuple(map(tuple, fields.pop("intent_trace", ())))
             gates = tuple(fields.pop("gate_trace"))
-            return cls(**fields, subject=subject, gate_trace=gates, intent_trace=intents)
-        except (TypeError, KeyError) as error:
+            found = cls(**fields, subject=subject, gate_trace=gates, intent_trace=intents)
+            wrong = found._wrong_fields()
+        except (AttributeError, TypeError, KeyError) as error:
             raise ResultsError(f"{where} is not a rollout: {error}") from error
+        if wrong:
+            raise ResultsError(f"{where} is not a rollout: {wrong[0]} is {getattr(found, wrong[0])!r:.80}")
+        return found
+
+    def _wrong_fields(self) -> list[str]:
+        """Those that are not of their type: a stranger may have sealed the line."""
+        whole = {
+            "subject": isinstance(self.subject.policy, str) and isinstance(self.subject.policy_hash, str),
+            "task": isinstance(self.task, str),
+            "regime": self.regime in REGIMES,
+            "index": type(self.index) is int and 0 <= self.index < 10**9,
+            "start": isinstance(self.start, Mapping) and isinstance(self.start["mode"], str),
+            "protocol": isinstance(self.protocol, Mapping) and isinstance(self.protocol["starts_seed"], str),
+            "outcome": self.outcome in get_args(Result),
+            "reason": isinstance(self.reason, str),
+            "duration_s": _is_number(self.duration_s),
+            "retries": type(self.retries) is int,
+            "decisions": type(self.decisions) is int,
+            "gate_trace": all(map(_is_number, self.gate_trace)),
+            "intent_trace": all(_is_number(value) for intent in self.intent_trace for value in intent),
+        }
+        return [name for name, fits in whole.items() if not fits]
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return math.isfinite(value) and abs(value) < 1e15
 
 
 def rollout_key(subject: Subject, task: str, regime: Regime, index: int, protocol_identity: Mapping[str, Any]) -> str:
@@ -148,7 +178,7 @@ class ResultFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._journal = Journal(path)
+        self._journal = Journal(path, chained=False)  # files are merged line by line; a cell's card binds its own
 
     def append(self, record: RolloutRecord) -> None:
         self.append_all([record])

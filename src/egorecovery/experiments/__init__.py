@@ -2,7 +2,8 @@
 
 from egorecovery.experiments.cell import Cell, CellPlan
 from egorecovery.experiments.events import Event, SuiteOutcome
-from egorecovery.experiments.folder import ExperimentFolder, FolderError, merge
+from egorecovery.experiments.folder import ExperimentFolder, FolderError
+from egorecovery.experiments.merging import merge
 from egorecovery.experiments.paper import paper_rate
 from egorecovery.experiments.plan import SuitePlan, plan_suite
 from egorecovery.experiments.runner import run_suite

@@ -1,9 +1,9 @@
 """Films of an experiment's own rollouts: for every task and row those of one seed, from the same starts for all."""
 
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from egorecovery.experiments.folder import FILMS, ExperimentFolder
 from egorecovery.policy.decision import ActionSource
 from egorecovery.storage.atomic_io import sync_directory, sync_file
 from egorecovery.storage.checksummed_json import file_sha256
+from egorecovery.storage.containment import inside, names_in, remove
+from egorecovery.storage.manifest import Manifest
 
 DRAFTS = ".filming"  # beside the films: a report shows whatever lies among them
 NOMINAL = "nominal"  # the mode of starts before which nothing went wrong
@@ -73,7 +75,7 @@ def film_name(record: RolloutRecord, result: Result) -> str:
 def _film(
     plan: CellPlan, folder: ExperimentFolder, device: str, each: int, deadline_s: float | None, progress: Progress
 ) -> str:
-    home = folder.cell(plan.id) / FILMS
+    home = inside(folder.cell(plan.id), FILMS)
     records = [record for record in folder.rollouts(plan.id).records() if record.index < plan.protocol.rollouts]
     wanted = [
         record
@@ -119,8 +121,10 @@ def _make(plan: CellPlan, record: RolloutRecord, source: ActionSource, home: Pat
         home.mkdir(exist_ok=True)
         path = draft.rename(home / film_name(record, ending.result))
         sync_directory(home)
+        bind_films(home)
     finally:
-        shutil.rmtree(drafts, ignore_errors=True)
+        with suppress(OSError):
+            remove(drafts)
     again = evaluation.record(job, ending)
     if (again.outcome, again.duration_s) == (record.outcome, record.duration_s):
         return None
@@ -128,6 +132,12 @@ def _make(plan: CellPlan, record: RolloutRecord, source: ActionSource, home: Pat
         f"{path.name} is not as on record: {again.outcome} after {again.duration_s} s, on record {record.outcome} "
         f"after {record.duration_s} s; device or libraries are not those of the evaluation"
     )
+
+
+def bind_films(home: Path) -> None:
+    """The hashes of a cell's films, beside them: they may be made long after its card."""
+    films = {f"{home.name}/{name}": file_sha256(inside(home, name)) for name in names_in(home)}
+    Manifest(files=films).write(home.parent)
 
 
 def _source(plan: CellPlan, folder: ExperimentFolder, device: str, records: Sequence[RolloutRecord]) -> ActionSource:
@@ -148,7 +158,8 @@ def _source(plan: CellPlan, folder: ExperimentFolder, device: str, records: Sequ
 
 
 def _there(home: Path, record: RolloutRecord) -> Path | None:
-    return next(home.glob("_".join([*_start(record), "*.mp4"])), None)
+    start = "_".join([*_start(record), ""])
+    return next((home / name for name in names_in(home) if name.startswith(start) and name.endswith(".mp4")), None)
 
 
 def _start(record: RolloutRecord) -> list[str]:

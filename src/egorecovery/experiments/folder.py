@@ -14,8 +14,7 @@ WORK is OUT, or a folder that several suites share.
 """
 
 import json
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,10 +24,23 @@ from typing import Any
 from egorecovery.errors import EgoRecoveryError, StoreDamaged
 from egorecovery.evaluation.results import ResultFile, Subject
 from egorecovery.experiments.cell import CellPlan, settled
+from egorecovery.experiments.cell_card import CARD, LOG, ROLLOUTS, bound_files, is_text, read_cell_card, require_bound
 from egorecovery.policy.config_json import flat
-from egorecovery.storage.atomic_io import sync_directory, sync_tree, write_file
-from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
+from egorecovery.storage.atomic_io import write_file
+from egorecovery.storage.bounded_json import read_json
+from egorecovery.storage.checksummed_json import with_checksum
+from egorecovery.storage.containment import (
+    JOURNAL_BYTES,
+    exists,
+    inside,
+    is_file,
+    is_folder,
+    names_in,
+    read_bytes,
+    remove,
+)
 from egorecovery.storage.lock import WriterLock
+from egorecovery.storage.manifest import MANIFEST
 
 SCHEMA = 1
 # Raised by hand whenever tasks, labels, policy or protocol come to compute something else from the same settings, or
@@ -70,27 +82,29 @@ class ExperimentFolder:
         """What is shared must have been computed as we do, too."""
         if self._work == self.root:
             return
-        cards = [card for name in ("work.json", "suite.json") if (card := self._work / name).exists()]
+        cards = [card for name in ("work.json", "suite.json") if exists(card := self._work / name)]
         if not cards:
             self._work.mkdir(parents=True, exist_ok=True)
             write_file(self._work / "work.json", json.dumps({"computed_by": COMPUTED_BY}).encode() + b"\n")
-        elif (version := json.loads(cards[0].read_text()).get("computed_by", 1)) != COMPUTED_BY:
+        elif (version := read_json(cards[0], FolderError).get("computed_by", 1)) != COMPUTED_BY:
             raise FolderError(f"{self._work} {_made_by(version)}; use another --work")
 
     @property
     def suite(self) -> str:
         try:
-            record = json.loads((self.root / "suite.json").read_text())
-            name, schema = str(record["suite"]), record["schema"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            record = read_json(self.root / "suite.json", FolderError)
+            name, schema = record["suite"], record["schema"]
+        except (OSError, KeyError) as error:
             raise FolderError(f"{self.root} is not the folder of an experiment: suite.json: {error!r}") from None
+        if not is_text(name, 128):
+            raise FolderError(f"{self.root / 'suite.json'}: suite must be a name, got {str(name)[:80]}")
         if schema != SCHEMA:
             raise FolderError(f"{self.root / 'suite.json'} has schema {schema}, this version reads {SCHEMA}")
         return name
 
     @property
     def computed_by(self) -> int:
-        return json.loads((self.root / "suite.json").read_text()).get("computed_by", 1)
+        return read_json(self.root / "suite.json", FolderError).get("computed_by", 1)
 
     def require_current(self) -> None:
         if (version := self.computed_by) != COMPUTED_BY:
@@ -98,7 +112,14 @@ class ExperimentFolder:
 
     def diagnoses(self) -> list[Path]:
         """The finished ones."""
-        return sorted(path.parent for path in (self.root / DIAGNOSTICS).glob(f"[!.]*/{DIAGNOSIS}"))
+        return [folder for folder in self._folders(DIAGNOSTICS) if is_file(folder / DIAGNOSIS)]
+
+    def diagnosis(self, task: str) -> Path:
+        return inside(self.root, DIAGNOSTICS, task)
+
+    def _folders(self, name: str) -> list[Path]:
+        home = inside(self.root, name)
+        return [home / each for each in names_in(home) if not each.startswith(".") and is_folder(home / each)]
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -109,14 +130,14 @@ class ExperimentFolder:
             yield
 
     def data(self, store: str) -> Path:
-        return self._work / "data" / store
+        return inside(self._work, "data", store)
 
     @property
     def trainings(self) -> Path:
         return self._work / "trainings"
 
     def training(self, training_id: str) -> Path:
-        return self.trainings / training_id
+        return inside(self._work, "trainings", training_id)
 
     @property
     def turn_file(self) -> Path:
@@ -124,38 +145,35 @@ class ExperimentFolder:
         return self._work / "turn.lock"
 
     def cell(self, cell_id: str) -> Path:
-        return self.root / "cells" / cell_id
+        return inside(self.root, "cells", cell_id)
 
     def rollouts(self, cell_id: str) -> ResultFile:
-        return ResultFile(self.cell(cell_id) / "rollouts.jsonl")
+        return ResultFile(inside(self.cell(cell_id), ROLLOUTS))
 
     def done(self) -> list[str]:
         """Finished cells, by name."""
-        return sorted(path.parent.name for path in (self.root / "cells").glob("*/cell.json"))
+        return [folder.name for folder in self._folders("cells") if exists(folder / CARD)]
 
     def card(self, cell_id: str) -> dict[str, Any] | None:
         """What is known of a finished cell; None of one that is not."""
-        path = self.cell(cell_id) / "cell.json"
-        if not path.exists():
+        if not exists(self.cell(cell_id) / CARD):
             return None
         try:
-            card = read_checksummed(path)
+            return read_cell_card(self.cell(cell_id))
         except StoreDamaged as error:
             raise FolderError(f"{error}, or remove the cell's folder and run it again") from None
-        if card.get("schema") != SCHEMA:
-            raise FolderError(f"{path} has schema {card.get('schema')}, this version reads {SCHEMA}")
-        return card
 
     def is_done(self, plan: CellPlan) -> bool:
         """Whether a cell has its result already. One of another recipe, data or protocol is refused, not replaced."""
         card = self.card(plan.id)
         if card is None:
             return False
-        if card["cell_hash"] != plan.hash or card["suite"] != plan.cell.suite:
+        if card.get("cell_hash") != plan.hash or card.get("suite") != plan.cell.suite:
             raise FolderError(
                 f"{self.cell(plan.id)} holds a result of other settings ({_unlike(card, plan)}); "
                 "use another --out, or remove the cell's folder"
             )
+        require_bound(self.cell(plan.id), card)
         return card["protocol"]["rollouts"] >= plan.protocol.rollouts
 
     def begin_rollouts(self, plan: CellPlan, subject: Subject) -> ResultFile:
@@ -171,8 +189,9 @@ class ExperimentFolder:
         ]
         if other:
             former = other[0].subject.policy_hash[:8]
-            if (folder / FILMS).exists():  # they show what is put aside
-                shutil.rmtree(folder / f"{FILMS}.{former}", ignore_errors=True)
+            if exists(folder / FILMS):  # they show what is put aside
+                remove(folder / f"{FILMS}.{former}")
+                (folder / MANIFEST).unlink(missing_ok=True)
                 (folder / FILMS).rename(folder / f"{FILMS}.{former}")
             results.path.rename(results.path.with_name(f"rollouts.{former}.jsonl"))
             results = self.rollouts(plan.id)
@@ -182,8 +201,8 @@ class ExperimentFolder:
         """The training's log, then the card, which makes the cell done. `training` is what it says of itself."""
         folder, log = self.cell(plan.id), self.training(plan.training_id) / "log.jsonl"
         folder.mkdir(parents=True, exist_ok=True)
-        if log.exists():
-            write_file(folder / "log.jsonl", log.read_bytes())
+        if exists(log):
+            write_file(folder / LOG, read_bytes(log, JOURNAL_BYTES))
         result = {
             "data_hash": training["data_hash"],
             "training": {name: training[name] for name in ("seconds", "steps", "samples_per_s", "scores")},
@@ -191,6 +210,7 @@ class ExperimentFolder:
             "hardware": training["hardware"],
             "revision": training["revision"],
             "finished_at": now(),
+            "files": bound_files(folder),
         }
         write_file(folder / "cell.json", with_checksum({**plan.card(), **result}))
         (folder / "error.json").unlink(missing_ok=True)
@@ -200,69 +220,12 @@ class ExperimentFolder:
         folder.mkdir(parents=True, exist_ok=True)
         record = {"schema": SCHEMA, "cell": plan.id, "stage": stage, "error": error, "at": now()}
         record["traceback"] = traceback
-        write_file(folder / "error.json", json.dumps(record, indent=1).encode() + b"\n")
-
-
-def merge(sources: Sequence[Path], into: Path, suite: str | None = None) -> list[str]:
-    """Copies finished cells that `into` lacks; returns their names. Two different results of a cell are refused.
-
-    Diagnoses come along, the first of each task.
-    """
-    folders = [ExperimentFolder(source) for source in sources]
-    if not folders:
-        return []
-    suite = suite or folders[0].suite
-    for folder in folders:
-        if folder.suite != suite:
-            raise FolderError(f"{folder.root} holds the suite {folder.suite!r}, not {suite!r}")
-        folder.require_current()
-    target = ExperimentFolder.create(into, suite)
-    with target.lock():
-        fresh: dict[str, ExperimentFolder] = {}
-        for folder in folders:
-            for cell in folder.done():
-                known = fresh.get(cell) or (target if target.card(cell) else None)
-                if known is None:
-                    fresh[cell] = folder
-                else:
-                    _require_same(cell, known, folder)
-        for cell, folder in fresh.items():
-            _copy(folder.cell(cell), target.cell(cell), target.root / ".merging")
-        for diagnosis in (path for folder in folders for path in folder.diagnoses()):
-            home = target.root / DIAGNOSTICS / diagnosis.name
-            if not (home / DIAGNOSIS).exists():
-                _copy(diagnosis, home, target.root / ".merging")
-    return sorted(fresh)
-
-
-def _require_same(cell: str, first: ExperimentFolder, second: ExperimentFolder) -> None:
-    """Which machine wrote the card does not matter; what it says of the policy and its rollouts does."""
-    cards = [folder.card(cell) for folder in (first, second)]
-    kept = ("cell_hash", "data_hash", "protocol", "training_id")
-    same_card = len({json.dumps([card and card[name] for name in kept]) for card in cards}) == 1
-    ours, theirs = ({record.key: record for record in folder.rollouts(cell).records()} for folder in (first, second))
-    if not same_card or ours != theirs:
-        raise FolderError(
-            f"cell {cell} has different results in {first.root} and in {second.root}: it was run twice, on machines "
-            "or with settings that differ; keep one of them (remove the other's folder), then merge again"
-        )
-
-
-def _copy(source: Path, home: Path, draft: Path) -> None:
-    """Whole or not at all: elsewhere first. A started but unfinished cell gives way."""
-    home.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(source, draft)
-    sync_tree(draft)
-    if home.exists():
-        shutil.rmtree(home)
-    draft.rename(home)
-    sync_directory(home.parent)
+        write_file(folder / "error.json", with_checksum(record))
 
 
 def _unlike(card: dict[str, Any], plan: CellPlan) -> str:
     parts = ("suite", "recipe", "orders", "intervention", "protocol")
-    before, after = ({name: _by_name(settled(name, each[name])) for name in parts} for each in (card, plan.card()))
+    before, after = ({name: _by_name(settled(name, each.get(name))) for name in parts} for each in (card, plan.card()))
     left, right = flat(before), flat(after)
     unlike = [f"{name}: {left.get(name)} against {right.get(name)}" for name in right if left.get(name) != right[name]]
     return "; ".join(unlike[:3]) or "fields that are no longer known"

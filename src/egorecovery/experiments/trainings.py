@@ -6,7 +6,6 @@ the process that started it is gone.
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,15 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from egorecovery.episodes import EpisodeStore
-from egorecovery.errors import EgoRecoveryError, StoreLocked
+from egorecovery.errors import EgoRecoveryError, StoreDamaged, StoreLocked
 from egorecovery.executors import cores
+from egorecovery.experiments.cell_card import is_number
 from egorecovery.experiments.plan import Training
 from egorecovery.policy.config_json import from_json, to_json
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
-from egorecovery.storage.lock import WriterLock
+from egorecovery.storage.containment import exists, inside, remove
 from egorecovery.training import Recipe
-from egorecovery.training.logs import read_log
+from egorecovery.training.logs import read_log, run_lock
 from egorecovery.training.stopping import SAVED_AND_STOPPED
 
 ORPHAN_S = 60.0  # a training whose parent was killed may still be saving for so long
@@ -59,23 +59,30 @@ class TrainingJob:
 
     @classmethod
     def read(cls, run: Path) -> "TrainingJob":
-        record = read_checksummed(run / "job.json")
-        return cls(
-            recipe=from_json(Recipe, record["recipe"]),
-            store=Path(record["store"]),
-            run=run,
-            device=record["device"],
-            schedule=record["schedule"],
-            turn_file=record["turn_file"] and Path(record["turn_file"]),
-        )
+        path = inside(run, "job.json")
+        record = read_checksummed(path)
+        try:
+            return cls(
+                recipe=from_json(Recipe, record["recipe"]),
+                store=Path(record["store"]),
+                run=run,
+                device=record["device"],
+                schedule=record["schedule"],
+                turn_file=record["turn_file"] and Path(record["turn_file"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise StoreDamaged(f"{path} is not the job of a training ({error!r}); remove it") from None
 
 
 def training_card(run: Path) -> dict[str, Any] | None:
     """What a finished training says of itself; None of one that is not, or whose checkpoint is gone."""
-    path = run / "training.json"
-    if not path.exists() or not any((run / "checkpoints").glob("step_*/checkpoint.json")):
+    path = inside(run, "training.json")
+    if not exists(path) or not any((run / "checkpoints").glob("step_*/checkpoint.json")):
         return None
-    return read_checksummed(path)
+    card = read_checksummed(path)
+    if not (is_number(card.get("seconds")) and isinstance(card.get("hardware"), dict) and "data_hash" in card):
+        raise StoreDamaged(f"{path} is not the card of a training; remove it, and the training is looked at again")
+    return card
 
 
 def run_training(
@@ -93,10 +100,11 @@ def run_training(
     with _locked(job.run):
         runtime = start(job.device)
         outcome = train(
-            job.recipe,
-            EpisodeStore(job.store),
-            job.run,
-            runtime,
+            locked=True,
+            recipe=job.recipe,
+            store=EpisodeStore(job.store),
+            run=job.run,
+            runtime=runtime,
             resume=True,
             schedule=Schedule(**job.schedule),
             turn_file=job.turn_file,
@@ -106,7 +114,7 @@ def run_training(
         wall_s = time.monotonic() - started_s - outcome.waited_s
         for checkpoint in (job.run / "checkpoints").glob("step_*"):  # they are large, and the last one is what counts
             if checkpoint != outcome.checkpoint:
-                shutil.rmtree(checkpoint)
+                remove(checkpoint)
         card = _card(job, outcome.checkpoint, None if resumed else wall_s)
         write_file(job.run / "training.json", with_checksum(card))
 
@@ -205,7 +213,7 @@ class _locked:  # noqa: N801 - used as a function
     """One training at a time in a run's folder; waits for an orphan to save and leave."""
 
     def __init__(self, run: Path) -> None:
-        self._lock = WriterLock(run / "writer.lock")
+        self._lock = run_lock(run)
 
     def __enter__(self) -> None:
         give_up_s = time.monotonic() + ORPHAN_S

@@ -35,4 +35,7 @@ def labels_of(
     card = labels.card(episode)
     if card is None or card["key"] != key:
         raise StoreError(f"{episode}: labels are missing or older than its annotation; run 'egorecovery label'")
-    return labels.read(episode)
+    found = labels.read(episode)
+    if len(found.in_recovery) != store.card(episode).frames:
+        raise StoreError(f"{episode}: labels are of another number of frames; run 'egorecovery label'")
+    return found

@@ -4,14 +4,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from safetensors.numpy import load_file, save
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from egorecovery.episodes.store import EpisodeCard
+from egorecovery.episodes.vocabulary import episode_id, is_episode_id
 from egorecovery.errors import StoreDamaged, StoreError
 from egorecovery.intent.frame_labels import FrameLabels, Verdict
 from egorecovery.intent.target import IntentSpec
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.checksummed_json import digest, file_sha256, read_checksummed, with_checksum
+from egorecovery.storage.containment import exists, inside, names_in, read_bytes
 from egorecovery.storage.manifest import Damage
 
 VERSION = 2  # raised when the same input would give other labels
@@ -28,27 +32,34 @@ class LabelStore:
     def __init__(self, root: Path) -> None:
         self.root = root
 
+    def _folder(self) -> Path:
+        return inside(self.root.parent, self.root.name)
+
     def _card(self, episode: str) -> Path:
-        return self.root / f"{episode}.json"
+        return inside(self._folder(), f"{episode_id(episode)}.json")
 
     def _arrays(self, episode: str) -> Path:
-        return self.root / f"{episode}.safetensors"
+        return inside(self._folder(), f"{episode_id(episode)}.safetensors")
 
     def episodes(self) -> list[str]:
-        return sorted(path.stem for path in self.root.glob("*.json")) if self.root.exists() else []
+        return [Path(name).stem for name in names_in(self._folder()) if name.endswith(".json")]
 
     def card(self, episode: str) -> dict[str, Any] | None:
         """What whole labels were derived from; None where there are none, or damaged ones."""
         try:
-            card = read_checksummed(self._card(episode))
+            card = _checked_card(self._card(episode))
             return card if file_sha256(self._arrays(episode)) == card["arrays"] else None
         except (FileNotFoundError, StoreDamaged):
             return None
 
+    def there(self, episode: str) -> bool:
+        """Whether there are labels, be they damaged."""
+        return exists(self.root / f"{episode_id(episode)}.json")
+
     def write(self, episode: str, key: str, labels: FrameLabels) -> dict[str, Any]:
         """Arrays first, card last: the card is the commit."""
-        self.root.mkdir(exist_ok=True)
-        self._card(episode).unlink(missing_ok=True)
+        self._folder().mkdir(exist_ok=True)
+        self.remove(episode)  # links too, which are never written through
         write_file(self._arrays(episode), save(labels.arrays()))
         counts = {verdict.name.lower(): count for verdict, count in labels.counts().items()}
         card = {"key": key, "arrays": file_sha256(self._arrays(episode)), "counts": counts}
@@ -61,28 +72,77 @@ class LabelStore:
             raise StoreError(
                 f"{self.root}: episode {episode} has no labels, or damaged ones; run 'egorecovery label' on the store"
             )
-        return FrameLabels(**load_file(self._arrays(episode)))
+        return _labels_in(self._arrays(episode))
 
     def remove(self, episode: str) -> None:
-        self._card(episode).unlink(missing_ok=True)
-        self._arrays(episode).unlink(missing_ok=True)
+        folder, name = self._folder(), episode_id(episode)
+        for ending in ("json", "safetensors"):
+            (folder / f"{name}.{ending}").unlink(missing_ok=True)
 
     def damages(self) -> list[Damage]:
-        known = set(self.episodes())
-        orphans = [path for path in self.root.glob("*.safetensors") if path.stem not in known]
-        found = [Damage(path, "has lost its card; run 'egorecovery label'") for path in sorted(orphans)]
-        for episode in sorted(known):
+        advice = "remove it and run 'egorecovery label'"
+        try:
+            names = names_in(self._folder())
+        except (StoreDamaged, OSError) as error:
+            return [Damage(self.root, str(error), advice)]
+        known = {Path(name).stem for name in names if name.endswith(".json")}
+        found = []
+        for name in names:
+            stem, ending = Path(name).stem, Path(name).suffix
+            if ending not in (".json", ".safetensors") or not is_episode_id(stem):
+                found.append(Damage(self.root / name, "is no label file", "remove it"))
+            elif stem not in known:
+                found.append(Damage(self.root / name, "has lost its card", "run 'egorecovery label'"))
+        for episode in sorted(filter(is_episode_id, known)):
+            card_path, arrays = self.root / f"{episode}.json", self.root / f"{episode}.safetensors"
             try:
-                card = read_checksummed(self._card(episode))
-            except StoreDamaged as error:
-                found.append(Damage(self._card(episode), str(error)))
+                card = _checked_card(self._card(episode))
+            except (StoreDamaged, OSError) as error:
+                found.append(Damage(card_path, str(error), advice))
                 continue
-            arrays = self._arrays(episode)
-            if not arrays.is_file():
-                found.append(Damage(arrays, "is missing"))
-            elif file_sha256(arrays) != card["arrays"]:
-                found.append(Damage(arrays, "has changed: its SHA-256 is not its card's; run 'egorecovery label'"))
+            try:
+                if not exists(arrays):
+                    found.append(Damage(arrays, "is missing", "run 'egorecovery label'"))
+                elif file_sha256(self._arrays(episode)) != card["arrays"]:
+                    found.append(
+                        Damage(arrays, "has changed: its SHA-256 is not its card's", "run 'egorecovery label'")
+                    )
+                else:
+                    _labels_in(self._arrays(episode))
+            except (StoreDamaged, OSError) as error:
+                found.append(Damage(arrays, str(error), advice))
         return found
+
+
+def _checked_card(path: Path) -> dict[str, Any]:
+    card = read_checksummed(path)
+    counts, names = card.get("counts"), {verdict.name.lower() for verdict in Verdict}
+    whole = isinstance(card.get("key"), str) and isinstance(card.get("arrays"), str)
+    if (
+        not whole
+        or not isinstance(counts, dict)
+        or not all(name in names and type(count) is int for name, count in counts.items())
+    ):
+        raise StoreDamaged(f"{path} is not the card of labels; run 'egorecovery label'")
+    return card
+
+
+def _labels_in(path: Path) -> FrameLabels:
+    """Arrays of the names, types and one length that labels have."""
+    try:
+        arrays = load(read_bytes(path))
+        frames = len(arrays["in_recovery"])
+        kinds = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+        width = arrays["intent_m"].shape[1]
+    except (SafetensorError, LookupError, TypeError, ValueError) as error:
+        raise StoreDamaged(f"{path} holds no labels ({error}); run 'egorecovery label'") from None
+    flags, metres = (np.dtype(np.bool_), (frames,)), np.dtype(np.float32)
+    wanted = dict.fromkeys(("in_recovery", "gt_intent_valid", "recovery_intent_valid"), flags)
+    wanted |= {"intent_m": (metres, (frames, width)), "peak_to_peak_m": (metres, (frames,))}
+    wanted |= {"verdict": (np.dtype(np.uint8), (frames,))}
+    if kinds != wanted:
+        raise StoreDamaged(f"{path} holds other arrays than labels have; run 'egorecovery label'")
+    return FrameLabels(**arrays)
 
 
 def counts_of(card: dict[str, Any]) -> dict[Verdict, int]:

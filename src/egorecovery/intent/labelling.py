@@ -1,5 +1,6 @@
 """Labels a whole store: in parallel, only what changed, with an account of every frame."""
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from egorecovery.episodes import EpisodeCard, EpisodeStore, Source
-from egorecovery.errors import AnnotationError
+from egorecovery.errors import AnnotationError, StoreDamaged
 from egorecovery.executors import run_jobs
 from egorecovery.intent.current_labels import wanted_key
 from egorecovery.intent.frame_labels import Verdict, frame_labels
@@ -45,16 +46,27 @@ def label_store(
     spec: IntentSpec | None = None,
     workers: int = 1,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_damage: Callable[[str, str], None] = lambda episode, problem: print(
+        f"{episode} is set aside: {problem}", file=sys.stderr
+    ),
 ) -> dict[Source, SourceTally]:
-    """Derives what is missing or out of date; running it again changes nothing."""
+    """Derives what is missing or out of date; running it again changes nothing.
+
+    An episode that cannot be read, or whose bytes have changed, is set aside, and `on_damage` is told why.
+    """
     spec = spec or IntentSpec()
     tallies = {source: SourceTally() for source in Source}
     label_files = LabelStore(store.labels_path)
     jobs: list[Job] = []
-    for card, annotation in _annotated(store):
+    for card, annotation in _annotated(store, on_damage):
         tally = tallies[card.source]
         key = wanted_key(card, annotation, spec)
         if key is None:
+            if annotation is None and label_files.there(card.id):
+                raise StoreDamaged(
+                    f"{store.annotations_path}: {card.id} was annotated, for it has labels, and now it is not: lines "
+                    f"were lost; restore the file from a copy, or remove labels/{card.id}.json and annotate it again"
+                )
             label_files.remove(card.id)
             if annotation is None:
                 tally.unannotated += 1
@@ -68,6 +80,11 @@ def label_store(
         else:
             boundary = annotation.boundary if annotation and card.source.is_recovery else None
             jobs.append(Job(card, boundary, key))
+    damaged = store.damaged_among([job.card.id for job in jobs])
+    for episode, problem in damaged.items():
+        label_files.remove(episode)
+        on_damage(episode, problem)
+    jobs = [job for job in jobs if job.card.id not in damaged]
     for done, (job, written) in enumerate(_run(jobs, store.root, spec, workers), start=1):
         tally = tallies[job.card.source]
         tally.labelled += 1
@@ -76,10 +93,17 @@ def label_store(
     return {source: tally for source, tally in tallies.items() if tally != SourceTally()}
 
 
-def _annotated(store: EpisodeStore) -> Iterator[tuple[EpisodeCard, Annotation | None]]:
+def _annotated(
+    store: EpisodeStore, on_damage: Callable[[str, str], None]
+) -> Iterator[tuple[EpisodeCard, Annotation | None]]:
     annotations = AnnotationJournal(store.annotations_path).latest()
     for identifier in store.ids():
-        yield store.card(identifier), annotations.get(identifier)
+        try:
+            card = store.card(identifier)
+        except StoreDamaged as error:
+            on_damage(identifier, str(error))
+            continue
+        yield card, annotations.get(identifier)
 
 
 def _run(jobs: list[Job], root: Path, spec: IntentSpec, workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:

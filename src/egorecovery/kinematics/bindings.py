@@ -10,7 +10,12 @@ os.environ.setdefault("MUJOCO_GL", "egl" if Path("/dev/nvidiactl").exists() else
 # Mesa would start a thread per core for 96x96 images; processes scale better than threads here.
 os.environ.setdefault("LP_NUM_THREADS", "0")
 
-import mujoco as _bindings
+from egorecovery.errors import KinematicsError
+
+try:
+    import mujoco as _bindings
+except RuntimeError as error:  # it looks at MUJOCO_GL while it is imported
+    raise KinematicsError(f"MuJoCo cannot start: {error}; set MUJOCO_GL to egl or osmesa, or leave it unset") from None
 
 # The bindings are compiled and carry no stubs: to the type checker these are names only.
 mujoco: Any = _bindings

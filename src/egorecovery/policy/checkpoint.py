@@ -8,7 +8,7 @@ To use a policy elsewhere, its weights and the card are enough.
 """
 
 import os
-import shutil
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,17 @@ from egorecovery.intent import IntentNormaliser, PoolStatistics
 from egorecovery.policy.config import PolicyConfig
 from egorecovery.policy.config_json import from_json
 from egorecovery.policy.normaliser import Normaliser, Statistics
+from egorecovery.policy.plausible import (
+    require_fitting_statistics,
+    require_plausible_size,
+    require_plausible_statistics,
+)
 from egorecovery.storage.atomic_io import sync_directory, sync_file, write_file
 from egorecovery.storage.checksummed_json import file_sha256, read_checksummed, with_checksum
+from egorecovery.storage.containment import exists, inside, is_file, is_folder, names_in, remove
 
 FORMAT = "egorecovery checkpoint 1"
+CARD = "checkpoint.json"
 FILES = ("policy.safetensors", "training.safetensors")
 
 
@@ -48,17 +55,26 @@ class Checkpoint:
 
     @property
     def config(self) -> PolicyConfig:
-        return from_json(PolicyConfig, self.recipe.get("policy"), "recipe.policy")
+        """Refused where it cannot be that of the weights: whoever asks is about to make a network of that size."""
+        config = from_json(PolicyConfig, self.recipe.get("policy"), "recipe.policy")
+        require_plausible_size(config, inside(self.path, FILES[0]))
+        require_fitting_statistics(self.statistics, config, self.path / CARD)
+        return config
 
     def weights(self) -> dict[str, Tensor]:
-        return self._tensors("policy.safetensors")
+        """Finite ones: a policy with a NaN in it would act on nothing else."""
+        found = self._tensors(FILES[0])
+        for name, value in found.items():
+            if not torch.isfinite(value).all():
+                raise CheckpointError(f"{self.path / FILES[0]}: {name} is not finite; use an earlier checkpoint")
+        return found
 
     def training_state(self) -> dict[str, Tensor]:
-        return self._tensors("training.safetensors")
+        return self._tensors(FILES[1])
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
-        file = self.path / name
-        if not file.is_file() or file_sha256(file) != self.files.get(name):
+        file = inside(self.path, name)
+        if not is_file(file) or file_sha256(file) != self.files.get(name):
             why = "resuming needs it; " if name == FILES[1] else ""
             raise CheckpointError(f"{file}: missing or damaged; {why}use an earlier checkpoint")
         try:
@@ -82,9 +98,11 @@ def save(
 ) -> Path:
     """Files first, the card last, then one rename: killed at any point, the checkpoint is whole or absent."""
     final = folder / f"step_{step:08d}"
-    draft = folder / f".draft_step_{step:08d}.{os.getpid()}"
+    folder = _own(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(draft, ignore_errors=True)
+    draft = inside(folder, f".draft_step_{step:08d}.{os.getpid()}")
+    for leftover in incomplete(folder):  # a run has one writer, so whoever began these is dead
+        remove(leftover)
     try:
         draft.mkdir()
         for name, tensors in zip(FILES, (weights, training_state), strict=True):
@@ -101,17 +119,17 @@ def save(
             "computed": computed,
             "files": {name: file_sha256(draft / name) for name in FILES},
         }
-        write_file(draft / "checkpoint.json", with_checksum(card))
+        write_file(draft / CARD, with_checksum(card))
         replaced = draft.with_name(f"{draft.name}.replaced")
-        shutil.rmtree(replaced, ignore_errors=True)
-        if final.exists():  # a run that went back to an older checkpoint comes here again
+        if exists(final):  # a run that went back to an older checkpoint comes here again
             final.rename(replaced)  # not removed in its place: killed halfway, it would look like a checkpoint
         draft.rename(final)
         sync_directory(folder)
-        if replaced.exists():
-            shutil.rmtree(replaced)
+        if exists(replaced):
+            remove(replaced)
     except (OSError, SafetensorError, StoreError) as error:
-        shutil.rmtree(draft, ignore_errors=True)  # on a full disk its room is wanted
+        with suppress(OSError):
+            remove(draft)  # on a full disk its room is wanted
         raise CheckpointError(
             f"{final}: cannot be saved: {error}; earlier checkpoints are intact; free space, then go on with --resume"
         ) from error
@@ -120,18 +138,18 @@ def save(
 
 def open_checkpoint(path: Path) -> Checkpoint:
     """Reads and checks the card. A run's folder means its latest checkpoint."""
-    if (path / "checkpoints").is_dir():
+    if is_folder(path / "checkpoints"):
         path = latest(path / "checkpoints") or path
-    if not (path / "checkpoint.json").is_file():
+    if not exists(path / CARD):
         raise CheckpointError(f"{path}: there is no checkpoint here (no checkpoint.json); give a run or a step folder")
     try:
-        card = read_checksummed(path / "checkpoint.json")
+        card = read_checksummed(inside(path, CARD))
     except StoreDamaged as error:
         raise CheckpointError(f"{error}; use an earlier checkpoint") from None
     if card.get("format") != FORMAT:
         raise CheckpointError(f"{path}: format is {card.get('format')!r}, this version reads {FORMAT!r}")
     try:
-        return Checkpoint(
+        found = Checkpoint(
             path=path,
             step=int(card["step"]),
             recipe=dict(card["recipe"]),
@@ -140,21 +158,30 @@ def open_checkpoint(path: Path) -> Checkpoint:
             revision=card["revision"],
             gate_sample=[float(gate) for gate in card["gate_sample"]],
             files=dict(card["files"]),
-            computed=dict(card.get("computed", {})),
+            computed={str(name): str(value) for name, value in card.get("computed", {}).items()},
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:  # intact, but not written by `save`
-        raise CheckpointError(f"{path / 'checkpoint.json'}: not the card of a checkpoint: {error!r}") from None
+        require_plausible_statistics(found.statistics, path / CARD)
+        if not all(0 <= gate <= 1 for gate in found.gate_sample):
+            raise ValueError("gate_sample holds numbers that are no gates")
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # not written by `save`
+        raise CheckpointError(f"{path / CARD}: not the card of a checkpoint: {error!r:.200}") from None
+    return found
 
 
 def latest(folder: Path) -> Path | None:
     """The checkpoint of the highest step that was committed."""
-    steps = sorted(path for path in folder.glob("step_*") if (path / "checkpoint.json").is_file())
-    return steps[-1] if steps else None
+    steps = [name for name in names_in(_own(folder)) if name.startswith("step_") and exists(folder / name / CARD)]
+    return inside(folder, steps[-1]) if steps else None
 
 
 def incomplete(folder: Path) -> list[Path]:
     """What a kill during a save left behind."""
-    return sorted(folder.glob(".draft_step_*")) if folder.exists() else []
+    return [folder / name for name in names_in(_own(folder)) if name.startswith(".draft_step_")]
+
+
+def _own(folder: Path) -> Path:
+    """A run's `checkpoints/`, which is no link to another folder."""
+    return inside(folder.parent, folder.name)
 
 
 def statistics_to_json(statistics: Statistics) -> dict[str, Any]:

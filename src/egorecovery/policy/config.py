@@ -8,6 +8,7 @@ from egorecovery.errors import RecipeError
 from egorecovery.kinematics import ActionSpace
 from egorecovery.kinematics import action_dim as length_of
 
+MOST_PIXELS = 2048  # along a side of a picture
 Modulation = Literal["gated", "always_on", "none"]
 
 
@@ -92,6 +93,8 @@ class PolicyConfig:
                      "decoder_layers", "horizon", "action_dim"):  # fmt: skip
             if getattr(self, name) < 1:
                 raise RecipeError(f"{name} must be positive, got {getattr(self, name)}")
+        if self.image_size > MOST_PIXELS:
+            raise RecipeError(f"image_size must be at most {MOST_PIXELS}, got {self.image_size}")
         if self.width % self.heads:
             raise RecipeError(f"width {self.width} is not a multiple of {self.heads} heads")
         if self.image_size % self.vision.stride:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from egorecovery.errors import RecipeError
+from egorecovery.storage.bounded_json import BadJson, parse_json
 
 
 def to_json(value: Any) -> Any:
@@ -40,7 +41,10 @@ def from_json(kind: Any, record: Any, where: str = "recipe") -> Any:
         except ValueError:
             raise RecipeError(f"{where} must be one of {', '.join(kind)}, got {record!r}") from None
     if kind is float and isinstance(record, int) and not isinstance(record, bool):
-        return float(record)
+        try:
+            return float(record)
+        except OverflowError:
+            raise RecipeError(f"{where} is too large for a number") from None
     if type(record) is not kind:
         raise RecipeError(f"{where} must be of type {kind.__name__}, got {record!r}")
     return record
@@ -97,9 +101,7 @@ def changed(recipe: Any, changes: Mapping[str, str]) -> Any:
 
 
 def _parsed(text: str) -> Any:
-    import json
-
     try:
-        return json.loads(text)
-    except json.JSONDecodeError:
+        return parse_json(text.encode())
+    except (BadJson, UnicodeEncodeError):
         return text

@@ -206,8 +206,9 @@ def load_action_source(
 ) -> TrainedPolicy:
     """The policy of a run's latest checkpoint, or of one checkpoint, ready to act."""
     saved = open_checkpoint(checkpoint)
-    policy = Policy(saved.config)
-    load_into(policy, saved.weights(), saved.path)
+    config, weights = saved.config, saved.weights()  # both checked before anything of their size is made
+    policy = Policy(config)
+    load_into(policy, weights, saved.path)
     return TrainedPolicy(
         policy,
         saved.statistics,

@@ -6,6 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from egorecovery.episodes.episode import checked_fields
 from egorecovery.errors import AnnotationError, StaleRevision
 from egorecovery.recovery.labels import require_boundary
 from egorecovery.storage.journal import Journal
@@ -36,23 +37,44 @@ class Annotation:
             raise AnnotationError(f"{self.episode}: an annotation names its annotator")
         if self.boundary is None and not self.discard:
             raise AnnotationError(f"{self.episode}: give a boundary, or discard the episode")
+        for name in ("annotator", "note"):
+            try:
+                getattr(self, name).encode()
+            except UnicodeEncodeError:
+                raise AnnotationError(f"{self.episode}: {name} is not UTF-8 text; write it again") from None
 
     def record(self) -> dict[str, Any]:
         return {**asdict(self), "quality": str(self.quality)}
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> "Annotation":
-        return cls(**{**record, "quality": Quality(record["quality"])})
+        """A line of the journal, each field of its type."""
+        return cls(**checked_fields(cls, record, "annotation"))
 
 
 class AnnotationJournal:
     """A store's `annotations.jsonl`. A save that returned survives a kill."""
 
     def __init__(self, path: Path) -> None:
-        self.journal = Journal(path)
+        self.journal = Journal(path, check=Annotation.of)
 
     def history(self) -> list[Annotation]:
         return [Annotation.of(record) for record in self.journal.records()]
+
+    def problems(self) -> list[str]:
+        """What `verify` should say: damaged or lost lines, and revisions that do not follow each other."""
+        found = self.journal.problems()
+        if found:
+            return found
+        revisions: dict[str, int] = {}
+        for number, annotation in enumerate(self.history(), start=1):
+            revisions[annotation.episode] = revisions.get(annotation.episode, 0) + 1
+            if annotation.revision != revisions[annotation.episode]:
+                found.append(
+                    f"{self.journal.path} line {number} is revision {annotation.revision} of {annotation.episode}, "
+                    f"{revisions[annotation.episode]} was next: two saves did not see each other; annotate it again"
+                )
+        return found
 
     def latest(self) -> dict[str, Annotation]:
         """The last word on each episode."""
@@ -60,11 +82,16 @@ class AnnotationJournal:
 
     def save_first(self, annotations: Sequence[Annotation]) -> None:
         """First annotations of many episodes at once, boundaries already known to fit; all or none of them."""
-        known = {record["episode"] for record in self.journal.records()}
-        again = [annotation.episode for annotation in annotations if annotation.episode in known]
-        if again:
-            raise StaleRevision(f"{again[0]} has been annotated meanwhile; run again")
-        self.journal.append_all([{**annotation.record(), "revision": 1} for annotation in annotations])
+
+        def first_revisions(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            known = {record["episode"] for record in records}
+            for annotation in annotations:
+                if annotation.episode in known:
+                    raise StaleRevision(f"{annotation.episode} has been annotated meanwhile; run again")
+                known.add(annotation.episode)
+            return [{**annotation.record(), "revision": 1} for annotation in annotations]
+
+        self.journal.append_all_after(first_revisions)
 
     def save(self, annotation: Annotation, *, n_frames: int, seen_revision: int) -> Annotation:
         """Appends the next revision; refused when someone else saved one since `seen_revision` (0: none yet)."""

@@ -55,8 +55,9 @@ def sync_tree(root: Path) -> None:
 def write_file(path: Path, payload: bytes) -> None:
     """Replaces a file in one step: readers see the old bytes or the new ones."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    draft.unlink(missing_ok=True)  # of a dead process with our number
     try:
-        with explaining_full_disk(path), draft.open("wb") as stream:
+        with explaining_full_disk(path), draft.open("xb") as stream:
             stream.write(payload)
             stream.flush()
             os.fsync(stream.fileno())

@@ -2,11 +2,14 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from egorecovery.errors import StoreDamaged
+from egorecovery.storage.bounded_json import parse_json
+from egorecovery.storage.containment import RECORD_BYTES, open_file, read_bytes
 
 CHECKSUM = "sha256"
 
@@ -29,20 +32,20 @@ def with_checksum(record: Mapping[str, Any]) -> bytes:
 def parse_checksummed(line: bytes, where: str) -> dict[str, Any]:
     """The record, if not one byte of it has changed since `with_checksum`."""
     try:
-        record = json.loads(line)
+        record = parse_json(line)
         claimed = record.pop(CHECKSUM)
         intact = claimed == digest(record) and with_checksum(record) == line
-    except (ValueError, KeyError, AttributeError, TypeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         intact, record = False, {}
     if not intact:
         raise StoreDamaged(f"{where} is damaged: its bytes do not match their SHA-256; restore it from a copy")
     return record
 
 
-def read_checksummed(path: Path) -> dict[str, Any]:
-    return parse_checksummed(path.read_bytes(), str(path))
+def read_checksummed(path: Path, largest: int = RECORD_BYTES) -> dict[str, Any]:
+    return parse_checksummed(read_bytes(path, largest), str(path))
 
 
 def file_sha256(path: Path) -> str:
-    with path.open("rb") as stream:
+    with os.fdopen(open_file(path), "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

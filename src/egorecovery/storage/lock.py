@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from egorecovery.errors import StoreLocked
+from egorecovery.errors import StoreDamaged, StoreLocked
 from egorecovery.storage.atomic_io import explaining_full_disk
+from egorecovery.storage.bounded_json import BadJson, parse_json
+from egorecovery.storage.containment import open_for_append, read_bytes
 
 
 class WriterLock:
@@ -25,7 +27,7 @@ class WriterLock:
 
     def __enter__(self) -> "WriterLock":
         # Close-on-exec: a worker started by the holder must not keep the lock alive after the holder's death.
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = open_for_append(self.path, flags=0)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -56,8 +58,8 @@ class WriterLock:
     def holder(self) -> str | None:
         """Who wrote the lock file last, in words; None when it was let go of properly."""
         try:
-            who = json.loads(self.path.read_text() or "null")
-        except (OSError, ValueError):
+            who = parse_json(read_bytes(self.path, largest=4096) or b"null")
+        except (OSError, BadJson, StoreDamaged):
             return "an unknown process"
         if not isinstance(who, dict):
             return None

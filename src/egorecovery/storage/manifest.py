@@ -1,14 +1,17 @@
 """The list of an episode's files and their SHA-256. Written last: it *is* the commit."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from egorecovery.errors import StoreDamaged
-from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, sync_file
+from egorecovery.errors import StoreDamaged, UnsafeFile
+from egorecovery.storage.atomic_io import explaining_full_disk, write_file
 from egorecovery.storage.checksummed_json import digest, file_sha256, read_checksummed, with_checksum
+from egorecovery.storage.containment import files_below, inside, is_file, relative_names, strange_files
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -17,9 +20,11 @@ class Damage:
 
     path: Path
     problem: str
+    advice: str = "restore it from a copy"  # what to do about it
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.problem}"
+        told = "" if self.advice in self.problem else f"; {self.advice}"
+        return f"{self.path}: {self.problem}{told}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,20 +39,21 @@ class Manifest:
 
     @classmethod
     def read(cls, directory: Path) -> "Manifest":
-        record = read_checksummed(directory / MANIFEST)
+        record = read_checksummed(inside(directory, MANIFEST))
         if record.get("schema") != SCHEMA:
             raise StoreDamaged(
                 f"{directory / MANIFEST}: schema {record.get('schema')} is not the {SCHEMA} this version reads; "
                 f"use the egorecovery that wrote it"
             )
-        return cls(files=record["files"])
+        files = record.get("files")
+        if not isinstance(files, dict) or not all(_is_entry(name, value) for name, value in files.items()):
+            raise StoreDamaged(f"{directory / MANIFEST}: files is no list of names and SHA-256")
+        return cls(files=files)
 
     def write(self, directory: Path) -> None:
         path = directory / MANIFEST
         with explaining_full_disk(path):
-            path.write_bytes(with_checksum(self._record()))
-            sync_file(path)
-            sync_directory(directory)
+            write_file(path, with_checksum(self._record()))
 
     @property
     def content(self) -> str:
@@ -56,16 +62,35 @@ class Manifest:
 
     def damages(self, directory: Path) -> list[Damage]:
         """Every file that is missing, changed or unexpected."""
+        strange = strange_files(directory)
+        if strange:
+            return [Damage(path, "is a link or a special file, not what was written") for path in sorted(strange)]
         present = set(present_files(directory))
         found = [Damage(directory / name, "is missing") for name in self.files.keys() - present]
-        found += [Damage(directory / name, "is not in the manifest") for name in present - self.files.keys()]
+        found += [
+            Damage(directory / name, "is not in the manifest", "remove it") for name in present - self.files.keys()
+        ]
         for name in self.files.keys() & present:
             try:
-                if file_sha256(directory / name) != self.files[name]:
+                if file_sha256(inside(directory, *relative_names(name))) != self.files[name]:
                     found.append(Damage(directory / name, "has changed: its SHA-256 is not the manifest's"))
-            except OSError as error:  # a bad block, say: the other files still want to be checked
+            except (OSError, UnsafeFile) as error:  # a bad block, say: the other files still want to be checked
                 found.append(Damage(directory / name, f"cannot be read ({error})"))
         return sorted(found, key=lambda damage: damage.path)
+
+    def changes(self, directory: Path) -> list[Damage]:
+        """Files of the list that are missing or changed; others may lie beside them."""
+        found = []
+        for name, wanted in sorted(self.files.items()):
+            try:
+                path = inside(directory, *relative_names(name))
+                if not is_file(path):
+                    found.append(Damage(path, "is missing"))
+                elif file_sha256(path) != wanted:
+                    found.append(Damage(path, "has changed: its SHA-256 is not the manifest's"))
+            except (OSError, UnsafeFile) as error:
+                found.append(Damage(directory / name, f"cannot be read ({error})"))
+        return found
 
     def _record(self) -> dict[str, object]:
         return {"schema": self.schema, "files": self.files}
@@ -73,5 +98,10 @@ class Manifest:
 
 def present_files(directory: Path) -> list[str]:
     """All files below a directory but its manifest, as relative paths."""
-    names = (path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
-    return sorted(name for name in names if name != MANIFEST)
+    return sorted(name for name in files_below(directory) if name != MANIFEST)
+
+
+def _is_entry(name: object, value: object) -> bool:
+    steps = relative_names(name) if isinstance(name, str) else ("",)
+    safe = all(step not in ("", ".", "..") and "\0" not in step for step in steps)
+    return safe and isinstance(value, str) and bool(_SHA256.fullmatch(value))

@@ -5,7 +5,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from egorecovery.errors import StoreDamaged
 from egorecovery.storage.atomic_io import write_file
+from egorecovery.storage.containment import JOURNAL_BYTES, exists, inside, open_for_append, read_bytes
+from egorecovery.storage.lock import WriterLock
 
 
 class RunLog:
@@ -13,9 +16,9 @@ class RunLog:
 
     def __init__(self, run: Path, done: int = 0) -> None:
         """A run that goes on after `done` steps forgets what was logged of later ones: it will say them again."""
-        self.path = run / "log.jsonl"
+        self.path = inside(run, "log.jsonl")
         cut_log(self.path, done)
-        self._stream = self.path.open("a", buffering=1)
+        self._stream = os.fdopen(open_for_append(self.path), "a", buffering=1)
         self._board = _board(run / "tensorboard", done)
 
     def write(self, step: int, kind: str, values: dict[str, Any]) -> None:
@@ -33,16 +36,35 @@ class RunLog:
             self._board.close()
 
 
+def run_lock(run: Path) -> WriterLock:
+    """One training at a time in a run's folder, which is made if there is none."""
+    run.mkdir(parents=True, exist_ok=True)
+    return WriterLock(inside(run, "writer.lock"))
+
+
 def read_log(path: Path, kind: str | None = None) -> list[dict[str, Any]]:
     """Whole lines only: a run that was killed may leave a half one."""
-    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    rows = [json.loads(line) for line in lines if line.endswith("\n") and line.strip()]
+    payload = read_bytes(path, JOURNAL_BYTES) if exists(path) else b""
+    rows = []
+    for number, line in enumerate(payload.split(b"\n")[:-1], start=1):
+        if line.strip():
+            rows.append(_row(line, f"{path} line {number}"))
     return [row for row in rows if kind is None or row["kind"] == kind]
+
+
+def _row(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)  # NaN is a value here: a loss may be
+    except (ValueError, RecursionError) as error:
+        raise StoreDamaged(f"{where} is not JSON ({error}); remove the line, or restore the file from a copy") from None
+    if not isinstance(row, dict) or type(row.get("step")) is not int or not isinstance(row.get("kind"), str):
+        raise StoreDamaged(f"{where} is no line of a training's log; remove it, or restore the file from a copy")
+    return row
 
 
 def cut_log(path: Path, after_step: int) -> None:
     kept = [json.dumps(row) + "\n" for row in read_log(path) if row["step"] <= after_step]
-    if path.exists():
+    if exists(path):
         write_file(path, "".join(kept).encode())
 
 

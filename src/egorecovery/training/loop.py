@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,13 @@ from egorecovery.storage.atomic_io import write_file
 from egorecovery.training import frame_table
 from egorecovery.training.agreement import Agreement
 from egorecovery.training.frame_table import FrameTable
-from egorecovery.training.logs import RunLog
+from egorecovery.training.logs import RunLog, run_lock
 from egorecovery.training.pictures import Pictures, ResidentPictures, StreamedPictures, decode
 from egorecovery.training.plan import StepPlan, learning_rate, plan_step
 from egorecovery.training.pools import everything, in_order, select, with_picture_fit
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.resuming import checkpoint_to_resume, data_hash, restore, revision
+from egorecovery.training.run_manifest import seal_run, unseal_run
 from egorecovery.training.runtime import Runtime, seed_initialisation
 from egorecovery.training.scoring import HeldOut, Scores, score, thinned
 from egorecovery.training.step import TrainingStep
@@ -82,14 +84,43 @@ def train(
     watch: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] = lambda: False,
     decoding: Callable[[int, int], None] = lambda done, total: None,
+    locked: bool = False,
 ) -> Outcome:
     """Trains to the recipe's last step. Files appear in `run`: recipe.json, log.jsonl, checkpoints/.
 
     A `probe` is another store, all of whose episodes of the task are scored beside the held-out ones. Trainings that
     are given the same `turn_file` get ready side by side and step one after another. `stop` is asked after every step,
     by several processes about twice a second; if it says so, or a signal did, the run saves and raises `Stopped`.
+    One training at a time writes to `run`; with `locked` the caller sees to that.
     """
-    schedule = schedule or Schedule()
+    with ExitStack() as held:
+
+        def begin() -> None:
+            """Called when nothing can be refused any more: a refused run leaves no folder."""
+            if runtime.first and not locked:
+                held.enter_context(run_lock(run))
+
+        schedule = schedule or Schedule()
+        return _train(
+            recipe, store, run, runtime, begin, resume, schedule, stream, probe, turn_file, watch, stop, decoding
+        )
+
+
+def _train(
+    recipe: Recipe,
+    store: EpisodeStore,
+    run: Path,
+    runtime: Runtime,
+    begin: Callable[[], None],
+    resume: bool,
+    schedule: Schedule,
+    stream: bool,
+    probe: EpisodeStore | None,
+    turn_file: Path | None,
+    watch: Callable[[Progress], None],
+    stop: Callable[[], bool],
+    decoding: Callable[[int, int], None],
+) -> Outcome:
     if recipe.batch.robot % runtime.ranks or recipe.batch.human % runtime.ranks:
         raise RecipeError(f"batch {recipe.batch} cannot be shared equally by {runtime.ranks} processes")
     pools = select(store, recipe)
@@ -98,11 +129,13 @@ def train(
     statistics = frame_table.fit(recorded, recipe)
     frames = frame_table.table(recorded, statistics, recipe)
     data = data_hash(store, pools)
+    begin()
     found = checkpoint_to_resume(run, recipe, data, resume, runtime)
     if found:
         statistics = found.statistics
     if runtime.first:
         run.mkdir(parents=True, exist_ok=True)
+        unseal_run(run)
         write_file(run / "recipe.json", _json(to_json(recipe)))
 
     seed_initialisation(recipe.seed)
@@ -173,6 +206,7 @@ class _Run:
         finally:
             if self.log:
                 self.log.close()
+                seal_run(self.run)
         return Outcome(checkpoint=checkpoint, scores=self.scores.values)
 
     def _steps(self, done: int, steps: int, asked_to_stop: list[int]) -> Path:

@@ -1,6 +1,7 @@
 """Which episodes a run trains on, and which it never does."""
 
 import hashlib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -88,7 +89,10 @@ def _usable(store: EpisodeStore, task: str, spec: IntentSpec) -> dict[Source, _U
     labels = LabelStore(store.labels_path)
     kept: dict[Source, list[EpisodeId]] = {source: [] for source in Source}
     left_out = {source: {"discarded": 0, "unannotated": 0, "stale": 0} for source in Source}
-    for episode in store.ids():
+    damaged = store.damaged_among(store.ids())
+    for episode, problem in damaged.items():
+        print(f"{episode} is set aside: {problem}", file=sys.stderr)
+    for episode in (name for name in store.ids() if name not in damaged):
         card = store.card(episode)
         if card.task.name != task:
             continue
@@ -99,6 +103,9 @@ def _usable(store: EpisodeStore, task: str, spec: IntentSpec) -> dict[Source, _U
             left_out[card.source]["discarded" if annotation else "unannotated"] += 1
         elif label_card is None or label_card["key"] != key:
             left_out[card.source]["stale"] += 1
+            if label_card is None and labels.there(episode):
+                told = "its labels are damaged; run 'egorecovery label'"
+                print(f"{episode} is set aside: {told}", file=sys.stderr)
         else:
             kept[card.source].append(episode)
     return {source: _Usable(kept=kept[source], **left_out[source]) for source in Source}

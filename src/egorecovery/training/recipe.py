@@ -34,6 +34,9 @@ class Budget:
         return any(self.of(source) for source in Source if source.embodiment is embodiment)
 
 
+MOST_SEEDS = 2**32  # what numpy's legacy generator takes
+
+
 @dataclass(frozen=True, kw_only=True)
 class Batch:
     """Samples per step. The robot's share is the same with and without human data, so robot data is seen as often."""
@@ -115,6 +118,8 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.seed < MOST_SEEDS:
+            raise RecipeError(f"seed must lie in 0..{MOST_SEEDS - 1}, got {self.seed}")
         human = self.budget.uses(Embodiment.HUMAN)
         if human != bool(self.batch.human) or human != self.policy.human_decoder:
             raise RecipeError(

@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from egorecovery.episodes import EpisodeStore
 from egorecovery.errors import CheckpointError
@@ -60,6 +61,13 @@ def checkpoint_to_resume(run: Path, recipe: Recipe, data: str, resume: bool, run
 
 def restore(found: Checkpoint, weights: Weights, step: TrainingStep) -> None:
     state = found.training_state()
+    try:
+        _restore(found, state, weights, step)
+    except (KeyError, RuntimeError, ValueError) as error:
+        raise CheckpointError(f"{found.path}: its training state does not fit this recipe ({error})") from None
+
+
+def _restore(found: Checkpoint, state: dict[str, Tensor], weights: Weights, step: TrainingStep) -> None:
     master = {name.removeprefix("master."): value for name, value in state.items() if name.startswith("master.")}
     load_into(weights.master, master, found.path)
     with torch.no_grad():

@@ -5,10 +5,13 @@ together against 16,500 of one alone (docs/log.md). What can overlap is starting
 """
 
 import fcntl
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from egorecovery.storage.containment import open_for_append
 
 
 @contextmanager
@@ -22,6 +25,6 @@ def turn(path: Path | None) -> Iterator[float]:
         return
     since_s = time.monotonic()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as lock:
+    with os.fdopen(open_for_append(path), "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield time.monotonic() - since_s

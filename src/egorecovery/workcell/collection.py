@@ -35,6 +35,7 @@ from egorecovery.workcell.stand_in import StandIn
 from egorecovery.workcell.starts import Start
 from egorecovery.workcell.tasks import scene_named
 
+MOST_PIXELS = 2048  # along a side
 MOST_ATTEMPTS = 20  # at one episode, before the run gives up
 
 
@@ -65,8 +66,10 @@ class Order:
             raise RecipeError("stand-ins are filmed as robots are, without depth")
         if self.across_family and self.source is not Source.ROBOT_RECOVERY:
             raise RecipeError(f"across_family is for robot_recovery: {self.source} begins where it always does")
-        if self.episodes < 1 or self.image_size < 16:
-            raise RecipeError(f"an order has at least one episode of at least 16 pixels, got {self}")
+        if self.episodes < 1 or not 16 <= self.image_size <= MOST_PIXELS:
+            raise RecipeError(f"an order has at least one episode of 16 to {MOST_PIXELS} pixels, got {self}")
+        if self.seed < 0:
+            raise RecipeError(f"seed must not be negative, got {self.seed}")
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Pictures of the cell: one off-screen renderer for the three cameras, closed explicitly."""
 
+import os
 import weakref
 from types import TracebackType
 
@@ -8,11 +9,16 @@ from jaxtyping import UInt8, UInt16
 from numpy import ndarray
 
 from egorecovery.episodes import Camera, Intrinsics
+from egorecovery.errors import EgoRecoveryError
 from egorecovery.workcell.hidden_embodiment import add_dots, hide
 from egorecovery.workcell.physics import MjData, MjModel, mujoco
 
 MM_PER_M = 1000.0
 FARTHEST_MM = 65535
+
+
+class RenderingError(EgoRecoveryError):
+    """A machine or a setting without a renderer."""
 
 
 class Cameras:
@@ -25,7 +31,14 @@ class Cameras:
         self._hidden = hidden_embodiment
         if hidden_embodiment:
             hide(model)
-        self._renderer = mujoco.Renderer(model, size_px, size_px, max_geom=model.ngeom + 100)
+        try:
+            self._renderer = mujoco.Renderer(model, size_px, size_px, max_geom=model.ngeom + 100)
+        except (ImportError, AttributeError, RuntimeError, mujoco.FatalError) as error:
+            chosen = os.environ.get("MUJOCO_GL")
+            raise RenderingError(
+                f"pictures cannot be rendered with MUJOCO_GL={chosen} ({error}); set it to egl or osmesa, or leave it "
+                "unset"
+            ) from None
         for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION, mujoco.mjtRndFlag.mjRND_HAZE):
             self._renderer.scene.flags[flag] = False
         # Also at exit: a GL context must go while the interpreter still stands.

@@ -1,17 +1,18 @@
 """A suite's folder, read: finished cells with their rollouts, logs and films, and what is not finished."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from egorecovery.errors import EgoRecoveryError
+from egorecovery.errors import EgoRecoveryError, StoreDamaged
 from egorecovery.evaluation.protocol import Regime
 from egorecovery.evaluation.results import ResultFile, RolloutRecord
+from egorecovery.experiments.cell_card import read_cell_card, require_bound
 from egorecovery.experiments.report.arms import Arm, Sources, arm_order, task_order
-from egorecovery.storage.checksummed_json import read_checksummed
+from egorecovery.storage.bounded_json import read_json
+from egorecovery.storage.containment import exists, inside, is_file, is_folder, names_in
 
 SCHEMA = 1
 FILMS = (".mp4", ".gif")
@@ -57,7 +58,7 @@ class Cell:
 
     @property
     def films(self) -> list[Path]:
-        return _files(self.folder / "films", FILMS)
+        return _files(inside(self.folder, "films"), FILMS)
 
     def part(self, name: str) -> Mapping[str, Any]:
         """One of the record's groups, such as `training`; empty where the cell has none."""
@@ -102,25 +103,26 @@ class Suite:
 
 def read_suite(root: Path) -> Suite:
     card = _card(root / "suite.json")
-    folders = sorted(path for path in (root / "cells").glob("[!.]*") if path.is_dir())
-    cells = [_cell(folder) for folder in folders if (folder / "cell.json").exists()]
+    home = inside(root, "cells")
+    folders = [home / name for name in names_in(home) if not name.startswith(".") and is_folder(home / name)]
+    cells = [_cell(folder) for folder in folders if exists(folder / "cell.json")]
     _require_distinct(cells)
     return Suite(
         name=str(card["suite"]),
         root=root,
         card=card,
         cells=tuple(sorted(cells, key=lambda cell: (arm_order(cell.arm), task_order(cell.task), cell.seed))),
-        unfinished=tuple(_state(folder) for folder in folders if not (folder / "cell.json").exists()),
+        unfinished=tuple(_state(folder) for folder in folders if not exists(folder / "cell.json")),
     )
 
 
 def _card(path: Path) -> dict[str, Any]:
     try:
-        card = json.loads(path.read_text())
+        card = read_json(path, ReportError)
         suite, schema = card["suite"], card["schema"]
     except FileNotFoundError:
         raise ReportError(f"{path.parent} is not the folder of a suite: it has no suite.json") from None
-    except (ValueError, TypeError, KeyError) as error:
+    except KeyError as error:
         raise ReportError(f"{path} is not the card of a suite ({error!r}); run the suite again into it") from None
     if schema != SCHEMA:
         raise ReportError(f"{path} of suite {suite} has schema {schema}, this version reads {SCHEMA}")
@@ -128,13 +130,9 @@ def _card(path: Path) -> dict[str, Any]:
 
 
 def _cell(folder: Path) -> Cell:
-    record = read_checksummed(folder / "cell.json")
-    if record.get("schema") != SCHEMA:
-        raise ReportError(f"{folder / 'cell.json'} has schema {record.get('schema')}, this version reads {SCHEMA}")
-    lacking = [name for name in ("task", "method", "seed", "budget") if name not in record]
-    if lacking:
-        raise ReportError(f"{folder / 'cell.json'} lacks {', '.join(lacking)}")
-    path = folder / "rollouts.jsonl"
+    record = read_cell_card(folder)
+    require_bound(folder, record)
+    path = inside(folder, "rollouts.jsonl")
     rollouts = tuple(ResultFile(path).records())
     for rollout in rollouts:
         if (rollout.task, rollout.subject.seed) != (record["task"], record["seed"]):
@@ -156,9 +154,9 @@ def _require_distinct(cells: Sequence[Cell]) -> None:
 def _state(folder: Path) -> str:
     """Of a cell without a result."""
     try:
-        failure = json.loads((folder / "error.json").read_text())
+        failure = read_json(inside(folder, "error.json"))
         return f"cell {folder.name}: failed in {failure['stage']}: {str(failure['error']).splitlines()[0]}"
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+    except (OSError, StoreDamaged, KeyError, IndexError):
         return f"cell {folder.name}: begun, not finished"
 
 
@@ -167,4 +165,5 @@ def _in_regime(cells: Iterable[Cell], regime: Regime) -> list[RolloutRecord]:
 
 
 def _files(folder: Path, endings: Sequence[str]) -> list[Path]:
-    return sorted(path for path in folder.glob("*") if path.suffix.lower() in endings and path.is_file())
+    paths = [folder / name for name in names_in(folder)]
+    return [path for path in paths if path.suffix.lower() in endings and is_file(path)]

@@ -1,7 +1,6 @@
 """Diagnoses in a report: figures, and each number beside the paper's."""
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
@@ -12,6 +11,9 @@ from egorecovery.experiments.folder import DIAGNOSIS, ExperimentFolder
 from egorecovery.experiments.report.arms import task_order, task_title
 from egorecovery.experiments.report.cells import ReportError
 from egorecovery.experiments.report.diagnostic_rows import DiagnosticRow, rows
+from egorecovery.storage.bounded_json import read_json
+from egorecovery.storage.containment import inside, is_file, read_bytes
+from egorecovery.storage.foreign_text import inert_markdown
 
 SCHEMA = 1
 CAPTIONS = {
@@ -38,7 +40,7 @@ class TaskDiagnosis:
     @property
     def figures(self) -> dict[str, Path]:
         named = {name: self.folder / Path(file).name for name, file in self.record.get("figures", {}).items()}
-        return {name: path for name, path in named.items() if path.is_file()}
+        return {name: path for name, path in named.items() if path.suffix == ".png" and is_file(path)}
 
     @property
     def whole(self) -> bool:
@@ -70,16 +72,16 @@ def diagnoses(root: Path) -> list[TaskDiagnosis]:
 
 def diagnosis_in(folder: Path) -> TaskDiagnosis | None:
     """A finished diagnosis; None where there is none."""
-    path = folder / DIAGNOSIS
+    path = inside(folder, DIAGNOSIS)
     try:
-        record = json.loads(path.read_text())
+        record = read_json(path, ReportError, "remove it, and diagnose again")
         if record["schema"] != SCHEMA:
             raise ReportError(f"{path} has schema {record['schema']}, this version reads {SCHEMA}; diagnose again")
         found = TaskDiagnosis(task=str(record["task"]), folder=folder, record=record)
         found.summary()
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ArithmeticError, LookupError, ValueError, TypeError, AttributeError) as error:
         raise ReportError(f"{path} is not a diagnosis ({error!r}); remove it, and diagnose again") from None
     return found
 
@@ -103,7 +105,7 @@ def _task(one: TaskDiagnosis) -> str:
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
     pictures = "".join(
-        _figure(path.read_bytes(), f"{name}, {task_title(one.task)}", CAPTIONS.get(name, name))
+        _figure(read_bytes(path), f"{name}, {task_title(one.task)}", CAPTIONS.get(name, name))
         for name, path in one.figures.items()
     )
     lacking = "".join(f"<li>{escape(words)}</li>" for words in one.absent)
@@ -127,9 +129,11 @@ def _figure(picture: bytes, name: str, caption: str) -> str:
 def markdown(found: Sequence[TaskDiagnosis]) -> str:
     parts = ["## Diagnostics"]
     for one in found:
-        lines = [f"| {row.group} | {row.what} | {row.here} | {row.paper} |" for row in one.rows]
-        parts.append(f"### {task_title(one.task)}")
+        cells = [[inert_markdown(words) for words in (row.group, row.what, row.here, row.paper)] for row in one.rows]
+        lines = ["| " + " | ".join(row) + " |" for row in cells]
+        parts.append(f"### {inert_markdown(task_title(one.task))}")
         parts += ["\n".join(["| | | here | paper |", "| --- | --- | --- | --- |", *lines])] if lines else []
-        said = [f"- not computed: {words}" for words in one.absent] + [f"- {words}" for words in one.notes]
+        said = [f"- not computed: {inert_markdown(words)}" for words in one.absent]
+        said += [f"- {inert_markdown(words)}" for words in one.notes]
         parts += ["\n".join(said)] if said else []
     return "\n\n".join(parts) if found else ""

@@ -13,6 +13,7 @@ from egorecovery.experiments.report.arms import Arm, task_title
 from egorecovery.experiments.report.figures import OTHER, STYLE
 from egorecovery.experiments.report.numbers import Numbers
 from egorecovery.experiments.report.svg import GRID, INK, Axis, Canvas
+from egorecovery.storage.foreign_text import inert_markdown
 
 Ending = tuple[Regime, bool]  # where rollouts started, and whether they succeeded
 COLOUR: Mapping[Regime, str] = {"recovery": STYLE["egorecovery"][0], "initial": OTHER[0]}
@@ -121,7 +122,8 @@ def markdown(found: Sequence[GateInRollouts]) -> str:
     if not found:
         return ""
     rows = [
-        f"| {task_title(one.task)} | {one.auc:.3f} | {one.opened('recovery'):.0%} | {one.opened('initial'):.0%} |"
+        f"| {inert_markdown(task_title(one.task))} | {one.auc:.3f} | "
+        f"{one.opened('recovery'):.0%} | {one.opened('initial'):.0%} |"
         for one in found
     ]
     head = "| first decision | AUC, failures against nominal starts | open on failures | open on nominal starts |"

@@ -15,14 +15,15 @@ from egorecovery.experiments.report.numbers import Numbers, Row
 from egorecovery.experiments.report.provenance import facts
 from egorecovery.experiments.report.sections import TITLES
 from egorecovery.experiments.report.tables import BOTH, TITLE, columns_of, paper_rate
+from egorecovery.storage.foreign_text import inert, inert_markdown
 
 
 def markdown(numbers: Numbers, found: Sequence[Finding]) -> str:
     suite = numbers.suite
-    title = TITLES.get(suite.name, suite.name.replace("_", " ").capitalize())
-    parts = [f"# EgoRecovery: {title}", "\n".join(f"- {name}: {words}" for name, words in facts(suite).items())]
+    title = _shown(TITLES.get(suite.name, suite.name.replace("_", " ").capitalize()))
+    parts = [f"# EgoRecovery: {title}", "\n".join(f"- {name}: {_shown(words)}" for name, words in facts(suite).items())]
     if numbers.not_run:
-        parts += ["**Not run**", "\n".join(f"- {words}" for words in numbers.not_run)]
+        parts += ["**Not run**", "\n".join(f"- {_shown(words)}" for words in numbers.not_run)]
     told = [f"- **{one.verdict}**: {one.claim.says} {one.beside_verdict}" for one in found]
     parts += ["## What holds here", "\n".join(told)]
     if suite.cells:
@@ -36,20 +37,30 @@ def markdown(numbers: Numbers, found: Sequence[Finding]) -> str:
         parts.append(on_gates)
     if told_why := diagnostics(diagnoses(suite.root)):
         parts.append(told_why)
-    parts += ["## To repeat it", "```\n" + "\n".join(commands(suite)) + "\n```"]
+    parts += ["## To repeat it", "```\n" + "\n".join(map(_command, commands(suite))) + "\n```"]
     return "\n\n".join(parts) + "\n"
+
+
+def _shown(words: str) -> str:
+    """Of a card; plain where the report's own words are."""
+    return inert_markdown(words) if set(words) & set("<>&`|![]\\") or inert(words) != words else words
+
+
+def _command(line: str) -> str:
+    """Cannot end its block."""
+    return inert(line).replace("```", "`` `").replace("\n", " ")
 
 
 def _table(numbers: Numbers, regime: Regime) -> str:
     columns = columns_of(numbers)
-    names = [task_title(task) if task else "average" for task in columns]
+    names = [_shown(task_title(task)) if task else "average" for task in columns]
     head = [TITLE[regime], "data", *(f"{name}, {whose}" for name in names for whose in ("paper", "here"))]
     rows = [_row(numbers, row, regime, columns) for row in numbers.rows]
     return _lines([head, ["---"] * len(head), *rows])
 
 
 def _row(numbers: Numbers, row: Row, regime: Regime, columns: Sequence[str | None]) -> list[str]:
-    cells = [row.arm.label, row.arm.budget.words]
+    cells = [_shown(row.arm.label), row.arm.budget.words]
     for task in columns:
         paper = paper_rate(numbers, row, regime, task)
         rate = numbers.rate(row.arm, regime, task) if row.run else None
@@ -69,10 +80,10 @@ def _duels(duels: Sequence[Duel]) -> str:
     head = ["better?", "than", "rate", "tasks", "starts", "difference, points", "95%", "p", "with other trainings"]
     rows = [
         [
-            duel.second.label,
-            duel.first.label,
+            _shown(duel.second.label),
+            _shown(duel.first.label),
             TITLE[duel.regime],
-            ", ".join(task_title(task) for task in duel.tasks),
+            _shown(", ".join(task_title(task) for task in duel.tasks)),
             str(duel.found.starts),
             f"{100 * duel.found.difference:+.1f}",
             points(duel.found.interval),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from egorecovery.experiments.report.arms import task_title
 from egorecovery.experiments.report.cells import Cell, Suite
+from egorecovery.storage.containment import read_bytes
 
 EMBEDDED_FILM = 3_000_000  # bytes; larger ones are linked
 EMBEDDED_FILMS = 40_000_000  # all together
@@ -60,4 +61,4 @@ def _caption(cell: Cell, path: Path) -> str:
 
 
 def _inline(path: Path) -> str:
-    return f"data:{MIME[path.suffix.lower()]};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    return f"data:{MIME[path.suffix.lower()]};base64,{base64.b64encode(read_bytes(path, EMBEDDED_FILM)).decode()}"

@@ -40,7 +40,7 @@ def _score_words(name: str) -> str:
 
 
 def _mean(values: Sequence[float]) -> str:
-    return f"{sum(values) / len(values):.3f}" if values else "&ndash;"
+    return escape(f"{sum(values) / len(values):.3f}") if values else "&ndash;"
 
 
 def cell_table(cells: Iterable[Cell]) -> str:
@@ -66,7 +66,7 @@ def cell_table(cells: Iterable[Cell]) -> str:
         body.append(
             f"<tr><td><code>{escape(cell.id)}</code></td>"
             + "".join(f"<td>{_count(cell, regime)}</td>" for regime in REGIMES)
-            + f"<td>{f'{steps} steps' if steps else ''}{f', {hours(seconds)}' if seconds else ''}</td>"
+            + f"<td>{escape(f'{steps} steps' if steps else '')}{f', {hours(seconds)}' if seconds else ''}</td>"
             + f"<td>{f'{speed:,.0f}' if speed else ''}</td><td>{hours(spent) if spent else ''}</td>"
             + f"<td>{escape(hardware(cell))}</td><td><code>{escape(str(cell.record.get('revision') or ''))}</code></td>"
             + "".join(f"<td><code>{_short(cell, name)}</code></td>" for name in ("recipe_hash", "data_hash"))

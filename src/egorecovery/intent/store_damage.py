@@ -1,0 +1,62 @@
+"""Everything that is wrong with a store, in one list: `egorecovery verify` goes on past each problem."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from egorecovery.episodes import EpisodeStore
+from egorecovery.errors import EgoRecoveryError
+from egorecovery.executors import cores
+from egorecovery.intent.label_store import LabelStore
+from egorecovery.recovery import AnnotationJournal
+from egorecovery.storage.manifest import Damage
+
+JOURNAL_ADVICE = "restore it from a copy"
+
+
+def store_damages(
+    store: EpisodeStore, on_progress: Callable[[int, int], None] = lambda done, total: None
+) -> list[Damage]:
+    """Every byte is read: nothing is believed because it was checked before."""
+    found: list[Damage] = []
+    try:
+        identifiers = store.folders()
+    except (EgoRecoveryError, OSError):
+        identifiers = []  # named below
+    with ThreadPoolExecutor(cores()) as pool:  # hashing releases the interpreter's lock
+        for done, damages in enumerate(pool.map(store.damages, identifiers), start=1):
+            found += damages
+            on_progress(done, len(identifiers))
+    annotations = AnnotationJournal(store.annotations_path)
+    found += store.damages_beside_episodes()
+    problems = annotations.problems()
+    found += [Damage(annotations.journal.path, problem, JOURNAL_ADVICE) for problem in problems]
+    if not problems:
+        found += _lost_annotations(store, annotations)
+    return found + LabelStore(store.labels_path).damages()
+
+
+def store_notes(store: EpisodeStore) -> list[str]:
+    """What is no damage, and worth knowing."""
+    told = []
+    for journal in (store.collection.journal, AnnotationJournal(store.annotations_path).journal):
+        if not journal.problems() and journal.old_lines:
+            told.append(
+                f"{journal.path}: its first {journal.old_lines} lines are of an older version; whether some were lost "
+                "before the next one was written cannot be told"
+            )
+    return told
+
+
+def _lost_annotations(store: EpisodeStore, annotations: AnnotationJournal) -> list[Damage]:
+    """Labels of a recovery episode are derived from its annotation, which is never taken back."""
+    known, labels = annotations.latest(), LabelStore(store.labels_path)
+    found = []
+    for name in labels.episodes():
+        try:
+            recovery = name in store and store.card(name).source.is_recovery
+        except (EgoRecoveryError, OSError):
+            continue  # named already
+        if recovery and name not in known:
+            path = annotations.journal.path
+            found.append(Damage(path, f"has lost the annotation of {name}, which has labels", JOURNAL_ADVICE))
+    return found

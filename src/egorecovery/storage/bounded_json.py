@@ -1,0 +1,91 @@
+"""JSON that somebody else may have written: bounded in size, depth and numbers, each key once, no NaN."""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from egorecovery.errors import EgoRecoveryError, StoreDamaged
+from egorecovery.storage.containment import RECORD_BYTES, read_bytes
+
+DEEPEST = 64
+DIGITS = 1000  # of a whole number: whoever wants a float says which field is too large
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+
+class BadJson(ValueError):
+    """Text that is not JSON as we write it; says why."""
+
+
+def parse_json(payload: bytes) -> Any:
+    """The value; a `BadJson` says what is wrong with it, whatever that is."""
+    _require_shallow(payload)
+    try:
+        return json.loads(
+            payload, object_pairs_hook=_object, parse_int=_whole, parse_float=_real, parse_constant=_no_constant
+        )
+    except BadJson:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise BadJson(f"not JSON ({error})") from None
+
+
+def read_json(
+    path: Path, kind: type[EgoRecoveryError] = StoreDamaged, advice: str = "", largest: int = RECORD_BYTES
+) -> dict[str, Any]:
+    """An object from a file, or an error of this kind. A missing file is a `FileNotFoundError` all the same."""
+    try:
+        record = parse_json(read_bytes(path, largest))
+        if not isinstance(record, dict):
+            raise BadJson(f"an object is wanted, got {_short(record)}")
+    except BadJson as error:
+        raise kind(f"{path}: {error}" + (f"; {advice}" if advice else "")) from None
+    except StoreDamaged as error:
+        raise kind(str(error)) from None
+    return record
+
+
+def _require_shallow(payload: bytes) -> None:
+    if payload.count(b"{") + payload.count(b"[") <= DEEPEST:
+        return
+    depth = 0
+    for match in _BRACKETS.finditer(payload):
+        byte = match.group()[:1]
+        if byte in b"{[":
+            depth += 1
+            if depth > DEEPEST:
+                raise BadJson(f"not JSON as it is read here: nested more than {DEEPEST} deep")
+        elif byte != b'"':
+            depth -= 1
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadJson(f"{_short(twice)} is there twice")
+    return record
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > DIGITS:
+        raise BadJson(f"not JSON as it is read here: a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _real(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise BadJson(f"{text[:20]} is too large for a number")
+    return value
+
+
+def _no_constant(name: str) -> float:
+    raise BadJson(f"not JSON ({name} is no number)")
+
+
+def _short(value: object) -> str:
+    words = repr(value)
+    return words if len(words) <= 60 else f"{words[:57]}..."

@@ -1,0 +1,182 @@
+"""Files that somebody else may have made: opened only inside their folder, only if regular, only up to a size.
+
+Whatever lies below a store, run, checkpoint, recording or experiment folder is reached through this module. The folder
+itself is the reader's choice and may be a link; below it nothing may be one.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from egorecovery.errors import UnsafeFile
+
+RECORD_BYTES = 64 << 20  # of a JSON file: the largest of ours take a few megabytes
+JOURNAL_BYTES = 1 << 30
+TREE_FILES = 200_000  # below one folder
+TREE_DEPTH = 16
+_WORDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFREG: "a file",
+}
+
+
+def inside(root: Path, *names: str) -> Path:
+    """`root/names...`: every step on the way is a folder, the last may also be a regular file, or not be there yet."""
+    path = os.fspath(root)
+    for number, name in enumerate(names, start=1):
+        _require_name(root, name)
+        path = f"{path}/{name}"
+        try:
+            mode = os.lstat(path).st_mode
+        except FileNotFoundError:
+            for later in names[number:]:
+                _require_name(root, later)
+            break
+        except NotADirectoryError:
+            raise UnsafeFile(f"{os.path.dirname(path)} is no folder") from None
+        if not (stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and number == len(names))):
+            raise _refusal(path, mode, "a folder" if number < len(names) else "a file or a folder of its own")
+    return root.joinpath(*names)
+
+
+def relative_names(text: str) -> tuple[str, ...]:
+    """The steps of a relative POSIX path that a file named."""
+    return tuple(text.split("/"))
+
+
+def open_file(path: Path, largest: int | None = None) -> int:
+    """A descriptor of a regular file, for reading. Nothing else is opened, and no pipe is waited for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as error:
+        _explain(path, error)
+        raise
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise _refusal(path, found.st_mode, "a file")
+        if largest is not None and found.st_size > largest:
+            raise UnsafeFile(f"{path} has {found.st_size:,} bytes; at most {largest:,} are read")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def open_for_append(path: Path, flags: int = os.O_APPEND) -> int:
+    """A descriptor of a regular file, made if there is none; nothing is written through a link."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | flags, 0o644)
+    except OSError as error:
+        _explain(path, error)
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnsafeFile(f"{path} is no regular file; nothing is written there")
+    return descriptor
+
+
+def read_bytes(path: Path, largest: int = RECORD_BYTES) -> bytes:
+    with os.fdopen(open_file(path, largest), "rb") as stream:
+        payload = stream.read(largest + 1)  # it may have grown since
+    if len(payload) > largest:
+        raise UnsafeFile(f"{path} has more than {largest:,} bytes, the most that is read")
+    return payload
+
+
+def is_file(path: Path) -> bool:
+    """A regular file and no link to one."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """A folder and no link to one."""
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def exists(path: Path) -> bool:
+    """Anything at all, a link that leads nowhere included."""
+    return os.path.lexists(path)
+
+
+def names_in(folder: Path) -> list[str]:
+    """What lies in a folder, in order; nothing where there is none."""
+    if not exists(folder):
+        return []
+    if not is_folder(folder):
+        raise _refusal(folder, os.lstat(folder).st_mode, "a folder")
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries)
+
+
+def files_below(folder: Path) -> dict[str, os.stat_result]:
+    """All regular files as relative POSIX paths, with what the file system says of each; anything else is refused."""
+    found: dict[str, os.stat_result] = {}
+    for name, status in _walk(os.fspath(folder), "", 0):
+        if not stat.S_ISREG(status.st_mode):
+            raise _refusal(folder / name, status.st_mode, "a file or a folder of its own")
+        found[name] = status
+        if len(found) > TREE_FILES:
+            raise UnsafeFile(f"{folder} holds more than {TREE_FILES:,} files")
+    return found
+
+
+def strange_files(folder: Path) -> list[Path]:
+    """Links, pipes, sockets and devices anywhere below a folder."""
+    return [folder / name for name, status in _walk(os.fspath(folder), "", 0) if not stat.S_ISREG(status.st_mode)]
+
+
+def remove(path: Path) -> None:
+    """A file, or a folder with all that is in it; of a link the link."""
+    if is_folder(path):
+        shutil.rmtree(path)  # follows no link, and refuses to begin at one
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _walk(root: str, below: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
+    if depth > TREE_DEPTH:
+        raise UnsafeFile(f"{root}/{below} is nested more than {TREE_DEPTH} folders deep")
+    with os.scandir(f"{root}/{below}") as entries:
+        for entry in entries:
+            name = below + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(root, f"{name}/", depth + 1)
+            else:
+                yield name, entry.stat(follow_symlinks=False)
+
+
+def _require_name(root: Path, name: str) -> None:
+    if name in ("", ".", "..") or "/" in name or "\0" in name or len(name) > 255:
+        raise UnsafeFile(f"{root}: {name!r} is no name of a file in this folder")
+
+
+def _explain(path: Path, error: OSError) -> None:
+    """What `open` only gives a number for. A missing file stays what it is."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(mode):
+        raise _refusal(path, mode, "a file") from error
+
+
+def _refusal(path: Path | str, mode: int, wanted: str) -> UnsafeFile:
+    found = _WORDS.get(stat.S_IFMT(mode), "a special file")
+    return UnsafeFile(
+        f"{path} is {found}, wanted {wanted}: nothing is read or written through it; remove it, or restore it from a "
+        "copy"
+    )
