@@ -73,6 +73,20 @@ def test_the_readmes_table_is_the_summarys(begins):
     assert shown == pytest.approx(counted, abs=0.06)
 
 
+OURS = {
+    "| robot recovery, effector space |": {"method": "robot_recovery_effector"},
+    "| **+ 300 human recoveries, shared decoder** |": {"method": "shared_decoder", "settings": {}},
+}
+
+
+@pytest.mark.parametrize("begins", OURS)
+def test_the_readmes_table_of_our_pathway_is_the_summarys(begins):
+    (line,) = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith(begins)]
+    archive = "transfer_validation-2026-11-18.tar.xz"
+    counted = [rate("recovery", task, archive, "four_tasks", **OURS[begins]) for task in TASKS]
+    assert numbers(line.removeprefix(begins)) == pytest.approx([*counted, sum(counted) / 4], abs=0.06)
+
+
 TRANSFER = {
     "| robot recovery, effector space |": ("four_tasks", {"method": "robot_recovery_effector"}),
     "| **shared decoder**": ("four_tasks", {"method": "shared_decoder", "settings": {}}),
