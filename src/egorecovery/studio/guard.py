@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
+
+from starlette.requests import cookie_parser
 
 from egorecovery.studio.access import Access
 
@@ -105,7 +106,9 @@ class Guard:
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
         if not self.access.admits(given):
             raise Refused(HTTPStatus.FORBIDDEN, _NO_TOKEN)
-        cookie = f"{cookie_name(headers)}={self.access.token}; Path=/; HttpOnly; SameSite=Strict"
+        # Lax, not Strict: the address may be clicked in another site's page, such as a terminal in the browser. Of
+        # such requests only the one for "/" is answered, and changes need our own origin.
+        cookie = f"{cookie_name(headers)}={self.access.token}; Path=/; HttpOnly; SameSite=Lax"
         await answer.text(HTTPStatus.SEE_OTHER, "", ((b"location", b"/"), (b"set-cookie", cookie.encode())))
         return True
 
@@ -154,11 +157,8 @@ def cookie_name(headers: dict[bytes, bytes]) -> str:
 
 
 def _cookie(headers: dict[bytes, bytes]) -> str | None:
-    try:
-        morsel = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(cookie_name(headers))
-    except CookieError:
-        return None
-    return morsel.value if morsel else None
+    # Not by http.cookies, which stops at the first cookie it cannot read: other apps of this host may have set it.
+    return cookie_parser(headers.get(b"cookie", b"").decode("latin-1")).get(cookie_name(headers))
 
 
 def _require_plain_path(scope: Scope) -> None:

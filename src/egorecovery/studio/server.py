@@ -40,7 +40,6 @@ def serve(make_app: Callable[[Access], Guard], serving: Serving, announce: Calla
     with _bound(serving) as listener:
         app = make_app(access)
         address = f"http://{_url_host(serving.host)}:{listener.getsockname()[1]}/?token={access.token}"
-        announce(address)
         config = uvicorn.Config(
             app,  # pyright: ignore[reportArgumentType] - ASGI by protocol
             log_level="warning",
@@ -50,10 +49,11 @@ def serve(make_app: Callable[[Access], Guard], serving: Serving, announce: Calla
             ws_max_size=MAX_BODY_BYTES,
             timeout_graceful_shutdown=LET_REQUESTS_END_S,
         )
-        if serving.browser and _has_screen():
-            webbrowser.open(address)
-        # uvicorn raises the signal that ended it once more; for Ctrl-C that is a clean end.
+        # Ctrl-C is a clean end from the printed address on; uvicorn raises the signal that ended it once more.
         with suppress(KeyboardInterrupt):
+            announce(address)
+            if serving.browser and _has_screen():
+                webbrowser.open(address)
             uvicorn.Server(config).run(sockets=[listener])
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
