@@ -98,6 +98,22 @@ def test_the_printed_address_leaves_its_token_in_a_cookie_and_not_in_the_address
         assert ask(address, "GET", "/api/clips", x_egorecovery_token=None, cookie=said)[0] == 200
 
 
+def test_a_ticket_lets_one_browser_in_and_no_second_one(clips):
+    apps = []
+
+    def make_app(access):
+        apps.append(annotate_app(clips, access))
+        return apps[0]
+
+    with served(make_app) as address:
+        ticket = apps[0].ticket()
+        assert ticket not in address
+        for expected in (303, 403):
+            status, _, headers = ask(address, "GET", f"/?ticket={ticket}", x_egorecovery_token=None)
+            assert status == expected
+            assert (token_of(address) in (headers["set-cookie"] or "")) == (expected == 303)
+
+
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", None, "[::2]:80"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_foreign_host_is_refused(address, method, host):

@@ -39,7 +39,7 @@ def serve(make_app: Callable[[Access], Guard], serving: Serving, announce: Calla
     access = serving.access()
     with _bound(serving) as listener:
         app = make_app(access)
-        address = f"http://{_url_host(serving.host)}:{listener.getsockname()[1]}/?token={access.token}"
+        root = f"http://{_url_host(serving.host)}:{listener.getsockname()[1]}/"
         config = uvicorn.Config(
             app,  # pyright: ignore[reportArgumentType] - ASGI by protocol
             log_level="warning",
@@ -51,9 +51,9 @@ def serve(make_app: Callable[[Access], Guard], serving: Serving, announce: Calla
         )
         # Ctrl-C is a clean end from the printed address on; uvicorn raises the signal that ended it once more.
         with suppress(KeyboardInterrupt):
-            announce(address)
+            announce(f"{root}?token={access.token}")
             if serving.browser and _has_screen():
-                webbrowser.open(address)
+                webbrowser.open(f"{root}?ticket={app.ticket()}")
             uvicorn.Server(config).run(sockets=[listener])
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
