@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
@@ -53,7 +54,7 @@ def serve(make_app: Callable[[Access], Guard], serving: Serving, announce: Calla
         with suppress(KeyboardInterrupt):
             announce(f"{root}?token={access.token}")
             if serving.browser and _has_screen():
-                webbrowser.open(f"{root}?ticket={app.ticket()}")
+                _open_beside(f"{root}?ticket={app.ticket()}")
             uvicorn.Server(config).run(sockets=[listener])
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -76,6 +77,11 @@ def _bound(serving: Serving) -> socket.socket:
             listener.listen()  # a browser that is quicker than the server waits instead of being refused
             return listener
     raise AssertionError("one of the ports was bound or refused")
+
+
+def _open_beside(address: str) -> None:
+    """Some commands in $BROWSER return when the browser is closed; the server must not wait for them."""
+    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
 def _has_screen() -> bool:
