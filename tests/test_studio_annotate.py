@@ -453,7 +453,7 @@ def test_markup_in_names_and_notes_is_shown_as_text(visit, store):
         assert each.locator("script:not([type=module]), img[src=x]").count() == 0
 
 
-def test_every_control_can_be_named_and_reached_with_tab(visit):
+def test_every_control_can_be_named_and_reached_with_tab_and_fits_into_two_window_sizes(visit):
     page = annotate(visit())
     nameless = page.evaluate(
         """() => [...document.querySelectorAll("#clip button, #clip select, #clip input, header button, header input")]
@@ -471,10 +471,6 @@ def test_every_control_can_be_named_and_reached_with_tab(visit):
         reached.add(focused[0])
         assert focused[0] is None or focused[1] != "none", f"{focused[0]} shows no focus"
     assert {"confirm", "discard", "undo", "boundary", "playhead", "speed", "good", "note", "help"} <= reached | {"undo"}
-
-
-def test_everything_fits_into_a_small_and_a_large_window(visit):
-    page = annotate(visit())
     for width, height in ((1280, 720), (1920, 1080)):
         page.set_viewport_size({"width": width, "height": height})
         for name in ("#confirm", "#note", "#timeline", "#intent", "#help"):
