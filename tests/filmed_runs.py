@@ -8,6 +8,7 @@ import numpy as np
 
 from egorecovery.evaluation import ResultFile, RolloutRecord, Subject
 from egorecovery.evaluation.film import Moment, _encode, frames
+from egorecovery.evaluation.filmed import film_beside
 
 RATE_HZ = 25
 REPLAN = 5
@@ -52,7 +53,8 @@ def evaluated_run(folder: Path, records: list[RolloutRecord], stem: str = "resul
     """A folder as `egorecovery evaluate --film N --out FOLDER/STEM.jsonl` leaves it."""
     ResultFile(folder / f"{stem}.jsonl").append_all(records)
     for record in records:
-        film_of(record, folder / f"{stem}-{record.task}-{record.regime}-{record.index:03d}.mp4")
+        which = {"task": record.task, "regime": record.regime, "index": record.index, "key": record.key}
+        film_of(record, film_beside(folder / f"{stem}.jsonl", **which))
     return folder
 
 

@@ -59,6 +59,15 @@ def served(make_app: Callable[[Access], Guard]) -> Iterator[str]:
         listener.close()
 
 
+def interrupt_when_serving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A verb that serves in this process is ended, as by Ctrl-C, when its address is bound and printed."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(uvicorn.Server, "run", interrupted)
+
+
 class Verb:
     """`egorecovery VERB ...` as a process of its own, up to the address it prints."""
 

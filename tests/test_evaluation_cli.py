@@ -38,6 +38,9 @@ def test_a_policy_is_evaluated_from_the_command_line_once(tmp_path, capsys):
     assert "0.0 [0.0, 79.3]" in printed
     assert "2 x time limit" in printed
     assert "2 rollouts in" in printed
+    again = printed.partition("next: ")[2].split()
+    assert again[:3] == ["egorecovery", "evaluate", "hold_still"]
+    assert sorted(again) == sorted(["egorecovery", *COMMAND, *out, "--film", "1"])
     assert main([*COMMAND, *out, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["regimes"]["recovery"] == {
@@ -53,7 +56,9 @@ def test_a_policy_is_evaluated_from_the_command_line_once(tmp_path, capsys):
 def test_films_are_made_beside_the_results(tmp_path, capsys):
     regime = ["--regime", "recovery", "--film", "1", "--out", str(tmp_path / "results.jsonl")]
     assert main([*COMMAND, *regime]) == 0
-    assert (tmp_path / "results-cube_stack-recovery-000.mp4").stat().st_size > 10_000
+    [path] = tmp_path.glob("results-cube_stack-recovery-000-*.mp4")
+    assert path.stat().st_size > 10_000
+    assert f"next: egorecovery watch {tmp_path / 'results.jsonl'}" in capsys.readouterr().out
 
 
 def test_any_start_can_be_filmed_and_goes_as_it_is_on_record(tmp_path, capsys, monkeypatch):
@@ -63,7 +68,7 @@ def test_any_start_can_be_filmed_and_goes_as_it_is_on_record(tmp_path, capsys, m
     out = tmp_path / "results.jsonl"
     command = [*COMMAND, "--rollouts", "3", "--regime", "recovery", "--film-starts", "2", "--out", str(out)]
     assert main(command) == 0
-    path = tmp_path / "results-cube_stack-recovery-002.mp4"
+    [path] = tmp_path.glob("results-cube_stack-recovery-002-*.mp4")
     assert f"film: {path}" in capsys.readouterr().out
     assert list(tmp_path.glob("*.mp4")) == [path]
     [(job, ending)] = filmed
@@ -88,6 +93,17 @@ def test_the_first_rollouts_and_named_ones_are_filmed_once_each(asked, filmed, t
     monkeypatch.setattr("egorecovery.evaluation.evaluate", lambda *_, **__: [])
     assert main([*COMMAND, "--rollouts", "3", *asked, "--json", "--out", str(tmp_path / "results.jsonl")]) == 0
     assert jobs == [(regime, index) for regime in ("initial", "recovery") for index in filmed]
+
+
+def test_other_rollouts_of_the_same_starts_do_not_overwrite_the_films(tmp_path, monkeypatch):
+    paths = []
+    monkeypatch.setattr(film, "film_rollout", lambda job, inquiry, path: paths.append(path))
+    monkeypatch.setattr("egorecovery.evaluation.evaluate", lambda *_, **__: [])
+    for replan in ("30", "30", "15"):
+        command = [*COMMAND, "--regime", "recovery", "--film", "1", "--replan", replan]
+        assert main([*command, "--json", "--out", str(tmp_path / "results.jsonl")]) == 0
+    first, again, other = paths
+    assert first == again != other
 
 
 def test_a_start_before_the_first_is_refused_before_anything_is_run(tmp_path, capsys):

@@ -409,9 +409,31 @@ def test_films_of_an_experiment_are_found_with_their_cells(tmp_path):
     )
 
 
+def test_films_of_two_policies_in_one_result_file_are_told_apart(tmp_path):
+    records = [rollout(0, True, policy="one"), rollout(0, False, policy="two")]
+    evaluated_run(tmp_path, records)
+    found = filmed_rollouts(tmp_path)
+    assert found.left_out == ()
+    assert sorted(one.record.subject.policy for one in found.rollouts) == ["one", "two"]
+    assert len({one.film for one in found.rollouts}) == 2
+
+
+def test_a_damaged_result_file_is_left_out_and_the_others_films_are_found(tmp_path):
+    evaluated_run(tmp_path / "good", [rollout(0, True, policy="one")])
+    evaluated_run(tmp_path / "bad", [rollout(0, True, policy="two")])
+    results = tmp_path / "bad" / "results.jsonl"
+    results.write_bytes(results.read_bytes().replace(b"two", b"tow"))
+    found = filmed_rollouts(tmp_path)
+    assert [one.record.subject.policy for one in found.rollouts] == ["one"]
+    assert str(results) in found.left_out[0]
+
+
 def test_a_film_is_left_out_where_it_is_not_clear_whose_it_is_or_ends_otherwise(tmp_path):
     records = [rollout(0, True, policy="one"), rollout(0, False, policy="two")]
     evaluated_run(tmp_path / "both", records)
+    one, two = sorted((tmp_path / "both").glob("*.mp4"))
+    one.rename(two.with_name(two.name[: -len("-01234567.mp4")] + ".mp4"))  # as films were named once
+    two.unlink()
     assert "does not say which one it shows" in filmed_rollouts(tmp_path / "both").left_out[0]
     evaluated_run(tmp_path / "cell", records[:1], stem="rollouts")
     (tmp_path / "cell" / "films").mkdir()

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -278,8 +279,7 @@ def test_a_discarded_clip_is_restored_by_the_same_key(visit, store):
     assert not AnnotationJournal(store.annotations_path).latest()["good-0"].discard
 
 
-@pytest.mark.parametrize("choice", ["#keep-theirs", "#save-mine"])
-def test_of_two_tabs_the_second_sees_a_conflict_with_both_values_and_nothing_is_lost(visit, store, choice):
+def test_of_two_tabs_the_second_sees_a_conflict_with_both_values_and_nothing_is_lost(visit, store):
     first = annotate(visit("ada"))
     second = annotate(visit("grace"))
     press(first, "Home", "Shift+ArrowRight", "b", "Enter")
@@ -291,12 +291,20 @@ def test_of_two_tabs_the_second_sees_a_conflict_with_both_values_and_nothing_is_
     expect(second.locator("[data-theirs=boundary]")).to_have_text("10")
     expect(second.locator("[data-theirs=annotator]")).to_have_text("ada")
     assert journal(store) == [("clip-0", 10, "ada", False)]
-    second.click(choice)
+    second.click("#keep-theirs")
+    for page in (first, second):
+        shown(page, "clip-1")
+    press(first, "Home", "b", "Enter")
+    saved(second, 2)
+    press(second, "End", "b", "Enter")
+    second.click("#save-mine")
     expect(second.locator("#conflict-dialog")).not_to_be_visible()
-    saved(second, 1)
-    expect(second.locator("#clip-name")).to_have_text("clip-1")
-    mine = [("clip-0", 59, "grace", False)] if choice == "#save-mine" else []
-    assert journal(store) == [("clip-0", 10, "ada", False), *mine]
+    shown(second, "clip-2")
+    assert journal(store) == [
+        ("clip-0", 10, "ada", False),
+        ("clip-1", 0, "ada", False),
+        ("clip-1", 59, "grace", False),
+    ]
 
 
 def test_an_undo_that_somebody_elses_save_has_overtaken_is_refused(visit, store):
@@ -315,16 +323,16 @@ def test_an_undo_that_somebody_elses_save_has_overtaken_is_refused(visit, store)
 
 def test_with_the_candidate_hidden_nothing_anchors_the_annotator(visit, store):
     first, second = annotate(visit("ada")), visit("grace")
-    press(first, "Enter")
-    saved(first, 1)
     press(second, "h")
     expect(second.locator("#independent")).to_be_checked()
-    saved(second, 0)
     answers = []
-    second.on("response", lambda response: answers.append(response) if "/api/clips/clip-0?" in response.url else None)
+    second.on("response", lambda response: answers.append(response) if "/api/clips/clip-0" in response.url else None)
     annotate(second)
+    press(first, "Enter")  # after the other page was opened
+    saved(first, 1)
     expect(second.locator("#boundary-frame")).to_have_text("not set")
-    assert json.loads(answers[0].text())["motion"]["candidate"] is None
+    opened = next(answer for answer in answers if "clip-0?" in answer.url)
+    assert json.loads(opened.text())["motion"]["candidate"] is None
     press(second, "Enter")
     expect(second.locator("#toast")).to_contain_text("Set the boundary first")
     press(second, "Home", "Shift+ArrowRight", "b", "Enter")
@@ -338,6 +346,58 @@ def test_with_the_candidate_hidden_nothing_anchors_the_annotator(visit, store):
         second.click("text=Export boundary noise")
     noise = json.loads(download.value.path().read_text())
     assert [difference["frames"] for difference in noise["differences"]] == [10 - CANDIDATE]
+
+    annotate(second, "clip-1")
+    press(second, "u")  # what the other saved, unseen here, is in force again
+    saved(second, 0)
+    assert journal(store)[2:] == [("clip-0", None, "grace", True), ("clip-0", CANDIDATE, "ada", False)]
+    shown(second, "clip-0")
+    press(second, "Home", "b", "Enter")
+    saved(second, 1)
+    annotations = AnnotationJournal(store.annotations_path)
+    adas = replace(annotations.history()[0], boundary=33)
+    annotations.save(adas, n_frames=FRAMES, seen_revision=5)
+    press(second, "u")
+    expect(second.locator("#toast")).to_contain_text("Not undone: ada has saved clip-0 since")
+    refused = next(answer for answer in reversed(answers) if "undo" in answer.url)
+    assert json.loads(refused.text())["theirs"] == {"annotator": "ada"}
+
+
+def test_a_clip_that_cannot_be_read_is_left_out_and_the_next_one_comes(visit, store):
+    (store.root / "episodes" / "clip-1" / "episode.zarr" / "effector_m" / "zarr.json").write_text("{")
+    (store.root / "episodes" / "clip-3" / "episode.zarr" / "zarr.json").write_text("{")
+    page = visit()
+    expect(page.locator("[data-clip=clip-3]")).to_contain_text("damaged")
+    page.click("[data-clip=clip-3]")
+    expect(page.locator("#toast")).to_contain_text("egorecovery verify")
+    annotate(page)
+    press(page, "Enter")
+    shown(page, "clip-2")
+    expect(page.locator("#toast")).to_contain_text("clip-1 is left out")
+    expect(page.locator("#progress-text")).to_have_text("1 of 2 annotated, 2 damaged")
+    press(page, "Enter")
+    expect(page.locator("#toast")).to_contain_text("Every clip of the list is annotated")
+    assert [episode for episode, *_ in journal(store)] == ["clip-0", "clip-2"]
+
+
+def test_what_was_changed_and_not_saved_is_there_on_return_and_a_held_key_saves_once(visit, store):
+    page = annotate(visit())
+    page.fill("#note", "look again")
+    press(page, "Enter", "]", "q", "PageDown")
+    shown(page, "clip-1")
+    expect(page.locator("#note")).to_have_value("")
+    press(page, "PageUp")
+    shown(page, "clip-0")
+    expect(page.locator("#toast")).to_contain_text("not saved yet")
+    expect(page.locator("#note")).to_have_value("look again")
+    for _ in range(3):
+        page.keyboard.down("Enter")
+    page.keyboard.up("Enter")
+    shown(page, "clip-1")
+    press(page, "PageDown")
+    shown(page, "clip-2")
+    [word] = AnnotationJournal(store.annotations_path).history()
+    assert (word.boundary, word.quality, word.note) == (CANDIDATE + 1, "fair", "look again")
 
 
 def test_keys_do_nothing_in_text_fields_or_with_modifiers(visit, store):
@@ -393,7 +453,7 @@ def test_markup_in_names_and_notes_is_shown_as_text(visit, store):
         assert each.locator("script:not([type=module]), img[src=x]").count() == 0
 
 
-def test_every_control_can_be_named_and_reached_with_tab(visit):
+def test_every_control_can_be_named_and_reached_with_tab_and_fits_into_two_window_sizes(visit):
     page = annotate(visit())
     nameless = page.evaluate(
         """() => [...document.querySelectorAll("#clip button, #clip select, #clip input, header button, header input")]
@@ -411,10 +471,6 @@ def test_every_control_can_be_named_and_reached_with_tab(visit):
         reached.add(focused[0])
         assert focused[0] is None or focused[1] != "none", f"{focused[0]} shows no focus"
     assert {"confirm", "discard", "undo", "boundary", "playhead", "speed", "good", "note", "help"} <= reached | {"undo"}
-
-
-def test_everything_fits_into_a_small_and_a_large_window(visit):
-    page = annotate(visit())
     for width, height in ((1280, 720), (1920, 1080)):
         page.set_viewport_size({"width": width, "height": height})
         for name in ("#confirm", "#note", "#timeline", "#intent", "#help"):

@@ -95,6 +95,20 @@ def test_an_episode_added_later_appears_without_a_restart(desk):
     assert len(desk.rows(ADA)) == 5
 
 
+def test_a_damaged_episode_is_listed_as_such_and_the_others_are_annotated(desk):
+    home = desk.clips.store.root / "episodes"
+    (home / "robot_recovery-0" / "episode.zarr" / "zarr.json").write_text("{")
+    (home / "robot_success-0" / "manifest.json").unlink()
+    rows = {row["id"]: row for row in desk.rows(ADA)}
+    damaged = {name: row["damage"] for name, row in rows.items() if row["state"] == "damaged"}
+    assert list(rows) == sorted(rows)
+    assert damaged.keys() == {"robot_recovery-0", "robot_success-0"}
+    assert "egorecovery verify" in damaged["robot_recovery-0"]
+    with pytest.raises(StudioError, match="egorecovery verify"):
+        desk.clips.card("robot_recovery-0")
+    assert save(desk, 10)["state"] == "annotated"
+
+
 def test_a_name_that_is_not_in_the_index_is_refused(desk):
     for name in ("../store.json", "", ".", "nobody", "human_recovery-0/"):
         with pytest.raises(StudioError, match="no such clip"):

@@ -43,6 +43,10 @@ def never_made(access: Access):
     raise AssertionError("the app was made")
 
 
+async def never_asked(*_):
+    raise AssertionError("nobody asks")
+
+
 def ask(address, method, path, body=None, **headers):
     """One raw request with only these headers; a header given as None is left out."""
     host = root_of(address).removeprefix("http://")
@@ -88,9 +92,26 @@ def test_the_printed_address_leaves_its_token_in_a_cookie_and_not_in_the_address
     status, _, headers = ask(address, "GET", "/?token=" + token_of(address), x_egorecovery_token=None)
     assert status == 303
     assert headers["location"] == "/"
-    assert headers["set-cookie"].endswith("; Path=/; HttpOnly; SameSite=Strict")
+    assert headers["set-cookie"].endswith("; Path=/; HttpOnly; SameSite=Lax")
     cookie = headers["set-cookie"].partition(";")[0]
-    assert ask(address, "GET", "/api/clips", x_egorecovery_token=None, cookie=cookie)[0] == 200
+    for said in (cookie, f'theirs={{"a": "b"}}; {cookie}'):  # another app's cookie that breaks the rules
+        assert ask(address, "GET", "/api/clips", x_egorecovery_token=None, cookie=said)[0] == 200
+
+
+def test_a_ticket_lets_one_browser_in_and_no_second_one(clips):
+    apps = []
+
+    def make_app(access):
+        apps.append(annotate_app(clips, access))
+        return apps[0]
+
+    with served(make_app) as address:
+        ticket = apps[0].ticket()
+        assert ticket not in address
+        for expected in (303, 403):
+            status, _, headers = ask(address, "GET", f"/?ticket={ticket}", x_egorecovery_token=None)
+            assert status == expected
+            assert (token_of(address) in (headers["set-cookie"] or "")) == (expected == 303)
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", None, "[::2]:80"])
@@ -276,6 +297,21 @@ def test_a_short_token_is_refused_and_a_long_one_opens_one_name_only(tmp_path):
     assert access.knows_host("192.168.1.5:8765")
     assert not access.knows_host("localhost:8765")
     assert access.admits("long-enough-to-guess-never")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
+def test_an_app_on_loopback_answers_to_the_name_in_its_address_and_to_localhost(host):
+    named = f"[{host}]" if ":" in host else host
+    assert access_for(host).knows_host(f"{named}:8765")
+    assert access_for(host).knows_host("localhost:8765")
+    assert not access_for(host).knows_host("evil.example:8765")
+
+
+def test_ctrl_c_right_after_the_address_was_printed_is_a_clean_end():
+    def announce(_):
+        raise KeyboardInterrupt
+
+    serve(lambda access: never_asked, Serving(port=0, browser=False), announce)
 
 
 def test_two_apps_have_different_tokens():

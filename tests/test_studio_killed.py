@@ -20,7 +20,7 @@ from studio_browser import Verb, root_of, token_of
 from studio_store import FRAMES, painted_store
 
 CLIPS = 3
-KILLS = int(os.environ.get("EGORECOVERY_KILLS", "5"))  # 30 take a quarter of a minute
+KILLS = int(os.environ.get("EGORECOVERY_KILLS", "3"))  # 30 take a quarter of a minute
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from egorecovery.evaluation import load
 from egorecovery.studio.scoring import clips_of, create_session, criteria_for, open_session
 from egorecovery.studio.scoring.routes import score_app
 from filmed_runs import evaluated_run, rollout
-from studio_browser import SEEN_MS, Verb, chromium, root_of, served, token_of
+from studio_browser import SEEN_MS, chromium, interrupt_when_serving, root_of, served, token_of
 
 pytestmark = pytest.mark.browser
-METHODS = {"plain_mixture": [0, 1, 0, 0, 1], "gated_intent": [1, 1, 0, 1, 1]}
+METHODS = {"plain_mixture": [0, 1, 0], "gated_intent": [1, 1, 0]}
 SECRETS = (*METHODS, "results-", "tilted_over", "f00d", "goal held", "automatic")  # names, modes, hashes, verdicts
 LOOK = """video => {
   const canvas = document.createElement("canvas");
@@ -108,34 +108,34 @@ def order_of(session, name):
     return [video.id for video in session.plan.order(name)]
 
 
-def test_two_raters_score_ten_rollouts_blind_and_the_export_is_the_evaluators(
+def test_two_raters_score_six_rollouts_blind_and_the_export_is_the_evaluators(
     browser, address, session, tmp_path, capsys
 ):
     ada = Rater(browser, address, "ada")
-    ada.judge(wrong_at=(3, 7))
+    ada.judge(wrong_at=(2, 5))
     ada.says("toast", "The other rater's turn")
 
-    ada.page.keyboard.press("u")  # the tenth, and back to it
-    ada.says("progress-text", "9 of 10 scored")
-    assert ada.page.locator("#all button[aria-current]").inner_text() == "10"
+    ada.page.keyboard.press("u")  # the sixth, and back to it
+    ada.says("progress-text", "5 of 6 scored")
+    assert ada.page.locator("#all button[aria-current]").inner_text() == "6"
     ada.page.keyboard.press("1" if ada.look()[1] else "0")
-    ada.says("progress-text", "10 of 10 scored")
+    ada.says("progress-text", "6 of 6 scored")
     ada.page.reload()
-    ada.says("progress-text", "10 of 10 scored")
+    ada.says("progress-text", "6 of 6 scored")
     ada.page.click("#to-adjudicate")
     ada.says("message", "when every rater has scored every video")
     ada.says("message", "more rater to begin")
 
     bob = Rater(browser, address, "bob")
-    bob.says("progress-text", "0 of 10 scored")
+    bob.says("progress-text", "0 of 6 scored")
     assert bob.page.locator("[data-verdict]").count() == 0
     bob.judge()
-    unlike = [order_of(session, "ada")[place - 1] for place in (3, 7)]
+    unlike = [order_of(session, "ada")[place - 1] for place in (2, 5)]
 
     eve = Rater(browser, address, "eve", scores=False)
     eve.says("message", "This session has its raters: ada and bob.")
     eve.page.click("#to-adjudicate")
-    eve.says("message", "The raters agree on 8 of 10 videos")
+    eve.says("message", "The raters agree on 4 of 6 videos")
     eve.page.click("#begin")
     eve.page.wait_for_selector(".ratings")
     for done in range(2):
@@ -149,8 +149,8 @@ def test_two_raters_score_ten_rollouts_blind_and_the_export_is_the_evaluators(
 
     assert main(["score", str(session.root), "--export", str(tmp_path / "export")]) == 0
     printed = capsys.readouterr().out
-    assert "between raters: 8/10 (80.0%)" in printed
-    assert "with the automatic verdict: 10/10 (100.0%), Cohen's kappa 1.00" in printed
+    assert "between raters: 4/6 (66.7%)" in printed
+    assert "with the automatic verdict: 6/6 (100.0%), Cohen's kappa 1.00" in printed
     records = load([tmp_path / "export" / "results.jsonl"])
     for method, outcomes in METHODS.items():
         mine = {record.index: record.succeeded for record in records if record.subject.policy == method}
@@ -175,7 +175,7 @@ def test_nothing_that_the_page_can_reach_names_a_method(browser, address, sessio
     ada.leave()
     reachable |= {f"{root_of(address)}/api/videos/{video.id}" for video in session.plan.videos}
     reachable |= {f"{root_of(address)}/api/queue?by={name}&role=adjudicator" for name in ("ada", "eve")}
-    assert sum("/api/videos/" in url for url in reachable) == 10
+    assert sum("/api/videos/" in url for url in reachable) == 6
     for url in reachable:
         said += fetch(address, url.removeprefix(root_of(address)))[1:]
     for text in said:
@@ -211,9 +211,9 @@ def test_keys_are_letters_in_a_note_which_is_shown_as_text_and_kept(browser, add
     ada.page.keyboard.press("t")
     ada.page.keyboard.type(note)
     ada.page.keyboard.press("Enter")
-    ada.says("progress-text", "0 of 10")
+    ada.says("progress-text", "0 of 6")
     ada.page.keyboard.press("f")
-    ada.says("progress-text", "1 of 10")
+    ada.says("progress-text", "1 of 6")
     [line] = session.journal.records()
     assert (line["note"], line["verdict"], line["video"]) == (note, "failure", order_of(session, "ada")[0])
     ada.page.keyboard.press("p")
@@ -230,12 +230,12 @@ def test_keys_are_letters_in_a_note_which_is_shown_as_text_and_kept(browser, add
 def test_by_mouse_alone_and_with_every_control_named(browser, address):
     ada = Rater(browser, address, "ada", color_scheme="dark")
     ada.page.click("#failure")
-    ada.says("progress-text", "1 of 10")
+    ada.says("progress-text", "1 of 6")
     ada.page.click("#undo")
-    ada.says("progress-text", "0 of 10")
+    ada.says("progress-text", "0 of 6")
     ada.page.click("#all button >> nth=4")
     ada.page.click("#success")
-    ada.says("progress-text", "1 of 10")
+    ada.says("progress-text", "1 of 6")
     assert ada.page.locator("#all button[data-rated]").inner_text() == "5"
     nameless = ada.page.evaluate(
         """() => [...document.querySelectorAll("button, input, select, video, section, aside")]
@@ -250,7 +250,7 @@ def test_by_mouse_alone_and_with_every_control_named(browser, address):
 def test_two_windows_of_one_rater_meet_a_conflict_and_show_what_is_there(browser, address, session):
     first, second = (Rater(browser, address, "ada") for _ in range(2))
     first.page.keyboard.press("1")
-    first.says("progress-text", "1 of 10")
+    first.says("progress-text", "1 of 6")
     second.page.keyboard.press("0")
     second.says("toast", "in another window")
     assert second.page.get_attribute("#success", "aria-pressed") == "true"
@@ -260,6 +260,14 @@ def test_two_windows_of_one_rater_meet_a_conflict_and_show_what_is_there(browser
 
 
 # Without a browser: what a hostile page or a curious rater would send.
+
+
+@pytest.fixture(scope="module")
+def untouched(made, tmp_path_factory):
+    """A session that is served to all those whose requests change nothing."""
+    session = open_session(shutil.copytree(made, tmp_path_factory.mktemp("untouched") / "scoring"))
+    with served(lambda access: score_app(session, access)) as address:
+        yield session, address
 
 
 def fetch(address, path, *, method="GET", body=None, **headers):
@@ -298,7 +306,8 @@ CHANGES = {
         {"content-type": "text/plain"},
     ],
 )
-def test_a_change_from_elsewhere_is_refused(address, session, path, headers):
+def test_a_change_from_elsewhere_is_refused(untouched, path, headers):
+    session, address = untouched
     body = {**CHANGES[path], "video": session.plan.videos[0].id} if path == "/api/ratings" else CHANGES[path]
     status, _ = ask(address, path, method="POST", body=body, **headers)
     assert status in (403, 415, 421)
@@ -320,7 +329,8 @@ def test_a_change_from_elsewhere_is_refused(address, session, path, headers):
         "x.mp4",
     ],
 )
-def test_only_videos_of_the_session_can_be_fetched(address, name):
+def test_only_videos_of_the_session_can_be_fetched(untouched, name):
+    _, address = untouched
     status, text = ask(address, f"/api/videos/{name.replace('<', '%3C').replace('>', '%3E')}")
     assert status in (400, 404)
     assert "cells" not in text
@@ -343,7 +353,8 @@ def test_only_videos_of_the_session_can_be_fetched(address, name):
         {"more": 1},
     ],
 )
-def test_nonsense_is_refused_in_words_and_changes_nothing(address, session, change):
+def test_nonsense_is_refused_in_words_and_changes_nothing(untouched, change):
+    session, address = untouched
     body = {**RATING, "video": session.plan.videos[0].id, **change}
     status, text = ask(address, "/api/ratings", method="POST", body=body)
     assert status == 422
@@ -351,7 +362,8 @@ def test_nonsense_is_refused_in_words_and_changes_nothing(address, session, chan
     assert session.journal.records() == []
 
 
-def test_a_body_that_is_too_large_is_refused(address):
+def test_a_body_that_is_too_large_is_refused(untouched):
+    _, address = untouched
     status, _ = ask(address, "/api/ratings", method="POST", body={**RATING, "video": "x", "note": "x" * 100_000})
     assert status == 413
 
@@ -366,7 +378,8 @@ def test_a_rater_does_not_see_the_others_verdicts_before_adjudication(address, s
         assert '"verdict":"' not in text
 
 
-def test_parts_of_a_video_are_served_so_that_a_browser_can_seek(address, session):
+def test_parts_of_a_video_are_served_so_that_a_browser_can_seek(untouched):
+    session, address = untouched
     video = session.plan.videos[0]
     whole = session.video_file(video).read_bytes()
     status, text = ask(address, f"/api/videos/{video.id}", range="bytes=100-199")
@@ -374,13 +387,14 @@ def test_parts_of_a_video_are_served_so_that_a_browser_can_seek(address, session
     assert text.encode("latin-1") == whole[100:200]
 
 
-def test_the_verb_makes_a_session_serves_it_and_says_what_comes_next(made, tmp_path):
+def test_the_verb_makes_a_session_serves_it_and_says_what_comes_next(made, tmp_path, capsys, monkeypatch):
     key = json.loads((made / "key.json").read_text())["videos"]
     runs = sorted({source.rsplit("/", 1)[0] for source in (known["source"] for known in key.values())})
-    verb = Verb("score", *runs, "--session", tmp_path / "scoring", "--no-browser", "--port", "0")
-    status, text = ask(verb.address, "/api/session")
-    assert verb.interrupt() == 0
-    assert (status, json.loads(text)["videos"]) == (200, 10)
-    assert "10 videos under random names" in verb.said
-    assert "2 of 2 raters have not begun" in verb.said
-    assert f"next: egorecovery score {tmp_path / 'scoring'}" in verb.said.replace("\n", " ")
+    session = tmp_path / "scoring"
+    interrupt_when_serving(monkeypatch)
+    assert main(["score", *runs, "--session", str(session), "--no-browser", "--port", "0"]) == 0
+    said = capsys.readouterr().out
+    assert "6 videos under random names" in said
+    assert "6 videos to score at\nhttp://127.0.0.1:" in said
+    assert "2 of 2 raters have not begun" in said
+    assert f"next: egorecovery score {session}" in said.replace("\n", " ")

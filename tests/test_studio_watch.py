@@ -1,15 +1,13 @@
 """The rollout viewer in a real browser: films, traces, playhead, filters."""
 
-import http.client
-from contextlib import closing
-
 import pytest
 
+from egorecovery.cli.main import main
 from egorecovery.evaluation.filmed import filmed_rollouts
 from egorecovery.studio.watching import watch_app
 from egorecovery.studio.watching.routes import decision_steps
 from filmed_runs import RATE_HZ, evaluated_run, rollout
-from studio_browser import SEEN_MS, Verb, chromium, root_of, served, token_of
+from studio_browser import SEEN_MS, chromium, interrupt_when_serving, served
 
 PLAYHEAD = """canvas => {
   const pen = canvas.getContext("2d");
@@ -95,12 +93,9 @@ def test_only_films_of_the_list_can_be_fetched(page):
     assert page.request.get(f"{page.url}api/films/0").status == 200
 
 
-@pytest.mark.browser
-def test_the_verb_serves_what_it_finds(runs):
-    verb = Verb("watch", runs, "--no-browser", "--port", "0")
-    with closing(http.client.HTTPConnection(root_of(verb.address).removeprefix("http://"), timeout=30)) as connection:
-        connection.request("GET", "/api/rollouts", headers={"x-egorecovery-token": token_of(verb.address)})
-        assert connection.getresponse().status == 200
-    assert verb.interrupt() == 0
-    assert "3 rollouts to watch" in verb.said
-    assert f"next: egorecovery score {runs}" in verb.said
+def test_the_verb_serves_what_it_finds(runs, capsys, monkeypatch):
+    interrupt_when_serving(monkeypatch)
+    assert main(["watch", str(runs), "--no-browser", "--port", "0"]) == 0
+    said = capsys.readouterr().out
+    assert "3 rollouts to watch at\nhttp://127.0.0.1:" in said
+    assert f"next: egorecovery score {runs}" in said

@@ -140,7 +140,7 @@ class Annotate:
             annotator=annotator,
             quality=Quality(self.quality),
             discard=self.discard,
-            candidate=propose(store, identifier).frame,
+            candidate=propose(store, identifier).frame if card.source.is_recovery else None,
             note=self.note,
             saved_at=now,
         )

@@ -1,6 +1,7 @@
 """`egorecovery evaluate`."""
 
-from dataclasses import asdict, dataclass, replace
+import shlex
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -94,7 +95,23 @@ class Evaluate:
         console.print(f"{made} rollouts in {seconds:.0f} s, {there} were there; results: {self.out}", soft_wrap=True)
         for path in films:
             console.print(f"film: {path}", soft_wrap=True)
+        console.print(f"next: {self._next()}", soft_wrap=True)
         return 0
+
+    def _filmed_starts(self) -> list[int]:
+        return sorted({*range(min(self.film, self.rollouts)), *self.film_starts})
+
+    def _next(self) -> str:
+        """What one does with results: watch those that are filmed, or film some of the same rollouts."""
+        if any(start < self.rollouts for start in self._filmed_starts()):
+            return f"egorecovery watch {shlex.quote(str(self.out))}"
+        words = ["egorecovery", "evaluate", str(self.checkpoint)]
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if option.name in ("checkpoint", "film", "film_starts", "json") or value == option.default:
+                continue
+            words += [f"--{option.name.replace('_', '-')}", *([] if value is True else [str(value)])]
+        return shlex.join([*words, "--film", str(min(self.rollouts, 5))])
 
     def _plan(self) -> "tuple[SourceFactory, Evaluation, str]":
         """Who is asked, what is run, and where the policy computes."""
@@ -163,15 +180,19 @@ class Evaluate:
         )
 
     def _film(self, evaluation: "Evaluation", factory: "SourceFactory") -> list[Path]:
-        indices = sorted({*range(min(self.film, self.rollouts)), *self.film_starts})
+        indices = self._filmed_starts()
         if not indices:
             return []
         from egorecovery.evaluation import Inquiry
         from egorecovery.evaluation.film import film_rollout
+        from egorecovery.evaluation.filmed import film_beside
 
         inquiry = Inquiry(factory(), evaluation.batch_rows)
         jobs = evaluation.jobs_at(indices, inquiry.source)
-        paths = [self.out.parent / f"{self.out.stem}-{self.task}-{job.regime}-{job.index:03d}.mp4" for job in jobs]
+        paths = [
+            film_beside(self.out, task=job.task, regime=job.regime, index=job.index, key=evaluation.key(job))
+            for job in jobs
+        ]
         for job, path in zip(jobs, paths, strict=True):
             film_rollout(job, inquiry, path)
         return paths

@@ -2,15 +2,18 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from egorecovery.errors import EgoRecoveryError
 from egorecovery.evaluation.results import ResultFile, ResultsError, RolloutRecord
 
-# `evaluate` writes STEM-TASK-REGIME-INDEX.mp4 beside STEM.jsonl; an experiment writes films/REGIME_INDEX[_MODE]_OUTCOME
-# beside a cell's rollouts.jsonl. Anything else says in a films.json beside the results where each rollout's film is.
-_BESIDE = re.compile(r"(?P<task>[a-z0-9_]+)-(?P<regime>initial|recovery)-(?P<index>\d+)")
+# `evaluate` writes STEM-TASK-REGIME-INDEX-KEY.mp4 beside STEM.jsonl (older films lack the key); an experiment writes
+# films/REGIME_INDEX[_MODE]_OUTCOME beside a cell's rollouts.jsonl. Anything else says in a films.json beside the
+# results where each rollout's film is.
+_BESIDE = re.compile(r"(?P<task>[a-z0-9_]+)-(?P<regime>initial|recovery)-(?P<index>\d+)(-(?P<key>[0-9a-f]{8}))?")
+KEY_DIGITS = 8  # of a rollout's key in its film's name: two policies in one result file do not overwrite each other
 _IN_CELL = re.compile(r"(?P<regime>initial|recovery)_(?P<index>\d+)_(?:\w+_)?(?P<outcome>success|failure|error)")
 FILMS = "films"
 FILM_LIST = "films.json"  # {key of the rollout: path of its film}
@@ -32,28 +35,45 @@ class FilmedRollouts:
     left_out: tuple[str, ...] = ()  # sentences on films that show no rollout on record
 
 
+def film_beside(results: Path, *, task: str, regime: str, index: int, key: str) -> Path:
+    """Where `evaluate` puts the film of a rollout in `results`; `key` is the rollout's own."""
+    return results.parent / f"{results.stem}-{task}-{regime}-{index:03d}-{key[:KEY_DIGITS]}.mp4"
+
+
 def filmed_rollouts(root: Path) -> FilmedRollouts:
     """All films of the results at `root`: a result file, or a folder with result files anywhere below it."""
     results = [root] if root.is_file() else sorted(path for path in root.rglob("*.jsonl") if _is_visible(path, root))
     found: list[FilmedRollout] = []
     left_out: list[str] = []
     for path in results:
-        films, listed = list(_films_of(path)), _listed(path)
-        records = ResultFile(path).records() if films or listed else []
-        found += [FilmedRollout(record=one, film=listed[one.key]) for one in records if one.key in listed]
-        for film, named in films:
-            try:
-                found.append(FilmedRollout(record=_shown(records, named, path), film=film))
-            except ResultsError as error:
-                left_out.append(f"{film}: {error}")
+        try:
+            more, said = _filmed_in(path)
+        except EgoRecoveryError as error:  # a damaged file among others: theirs can still be watched
+            more, said = [], [str(error)]
+        found += more
+        left_out += said
     return FilmedRollouts(rollouts=tuple(found), left_out=tuple(left_out))
+
+
+def _filmed_in(results: Path) -> tuple[list[FilmedRollout], list[str]]:
+    """Of one result file; and sentences on films that show no rollout in it."""
+    films, listed = list(_films_of(results)), _listed(results)
+    records = ResultFile(results).records() if films or listed else []
+    found = [FilmedRollout(record=one, film=listed[one.key]) for one in records if one.key in listed]
+    left_out = []
+    for film, named in films:
+        try:
+            found.append(FilmedRollout(record=_shown(records, named, results), film=film))
+        except ResultsError as error:
+            left_out.append(f"{film}: {error}")
+    return found, left_out
 
 
 def _is_visible(path: Path, root: Path) -> bool:
     return not any(part.startswith(".") for part in path.relative_to(root).parts)
 
 
-def _films_of(results: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+def _films_of(results: Path) -> Iterator[tuple[Path, dict[str, str | None]]]:
     """Films that belong to a result file, with what their names say."""
     for film in sorted(results.parent.glob("*.mp4")):
         beside = _BESIDE.fullmatch(film.stem.removeprefix(f"{results.stem}-"))
@@ -77,12 +97,13 @@ def _listed(results: Path) -> dict[str, Path]:
     return {key: film for key, film in films.items() if film.is_file()}
 
 
-def _shown(records: Sequence[RolloutRecord], named: dict[str, str], results: Path) -> RolloutRecord:
+def _shown(records: Sequence[RolloutRecord], named: Mapping[str, str | None], results: Path) -> RolloutRecord:
     fitting = [
         record
         for record in records
-        if (record.regime, record.index) == (named["regime"], int(named["index"]))
+        if (record.regime, record.index) == (named["regime"], int(named["index"] or 0))
         and named.get("task", record.task) == record.task
+        and record.key.startswith(named.get("key") or "")
     ]
     if not fitting:
         raise ResultsError(f"its rollout is not in {results}")
@@ -90,7 +111,7 @@ def _shown(records: Sequence[RolloutRecord], named: dict[str, str], results: Pat
         policies = ", ".join(sorted({record.subject.policy for record in fitting}))
         raise ResultsError(
             f"{results} has {len(fitting)} rollouts of that start ({policies}) and the film's name does not say which "
-            "one it shows; evaluate each policy with an --out of its own"
+            "one it shows; film them again: names have told policies apart since"
         )
     [record] = fitting
     if named.get("outcome", record.outcome) != record.outcome:

@@ -45,13 +45,13 @@ def access_for(host: str, token: str | None = None) -> Access:
         raise StudioError(f"--host {host} would listen everywhere; name the one address to listen on")
     if token is not None and len(token) < MIN_TOKEN:
         raise StudioError(f"the token has {len(token)} characters, at least {MIN_TOKEN} are needed")
+    name = f"[{host}]" if address.version == 6 else host
     if address.is_loopback:
-        return Access() if token is None else Access(token=token)
+        return Access(token=token or random_token(), host_names=(*LOOPBACK_NAMES, name))
     if token is None:
         raise StudioError(
             f"--host {host} can be reached by others, and no token was given: write one ({MIN_TOKEN} characters or "
             f"more) to a file that only you can read and pass --token-file, or leave --host out and forward the port "
             f"with ssh -L"
         )
-    name = f"[{host}]" if address.version == 6 else host
     return Access(token=token, host_names=(name,))

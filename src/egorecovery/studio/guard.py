@@ -2,11 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
-from egorecovery.studio.access import Access
+from starlette.requests import cookie_parser
+
+from egorecovery.studio.access import Access, random_token
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
@@ -47,6 +48,13 @@ class Guard:
 
     def __init__(self, app: App, access: Access) -> None:
         self.app, self.access = app, access
+        self._tickets: set[str] = set()
+
+    def ticket(self) -> str:
+        """Lets one browser in, once: a browser's command line, unlike the token, can be read by other users."""
+        made = random_token()
+        self._tickets.add(made)
+        return made
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -99,13 +107,20 @@ class Guard:
             raise Refused(HTTPStatus.FORBIDDEN, "a change must come from this app's own page")
 
     async def _entered(self, scope: Scope, headers: dict[bytes, bytes], answer: "_Answer") -> bool:
-        """The printed address: its token becomes a cookie, and leaves the address bar and the history."""
-        if scope["method"] != "GET" or scope["path"] != "/" or b"token=" not in scope["query_string"]:
+        """The printed address, or a ticket: a cookie with the token is set, and the address bar keeps neither."""
+        if scope["method"] != "GET" or scope["path"] != "/":
             return False
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
-        if not self.access.admits(given):
+        asked = parse_qs(scope["query_string"].decode("latin-1"))
+        if not asked.keys() & {"token", "ticket"}:
+            return False
+        ticket = asked.get("ticket", [""])[-1]
+        if ticket in self._tickets:
+            self._tickets.remove(ticket)
+        elif not self.access.admits(asked.get("token", [""])[-1]):
             raise Refused(HTTPStatus.FORBIDDEN, _NO_TOKEN)
-        cookie = f"{cookie_name(headers)}={self.access.token}; Path=/; HttpOnly; SameSite=Strict"
+        # Lax, not Strict: the address may be clicked in another site's page, such as a terminal in the browser. Of
+        # such requests only the one for "/" is answered, and changes need our own origin.
+        cookie = f"{cookie_name(headers)}={self.access.token}; Path=/; HttpOnly; SameSite=Lax"
         await answer.text(HTTPStatus.SEE_OTHER, "", ((b"location", b"/"), (b"set-cookie", cookie.encode())))
         return True
 
@@ -154,11 +169,8 @@ def cookie_name(headers: dict[bytes, bytes]) -> str:
 
 
 def _cookie(headers: dict[bytes, bytes]) -> str | None:
-    try:
-        morsel = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(cookie_name(headers))
-    except CookieError:
-        return None
-    return morsel.value if morsel else None
+    # Not by http.cookies, which stops at the first cookie it cannot read: other apps of this host may have set it.
+    return cookie_parser(headers.get(b"cookie", b"").decode("latin-1")).get(cookie_name(headers))
 
 
 def _require_plain_path(scope: Scope) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
@@ -39,8 +40,7 @@ def serve(make_app: Callable[[Access], Guard], serving: Serving, announce: Calla
     access = serving.access()
     with _bound(serving) as listener:
         app = make_app(access)
-        address = f"http://{_url_host(serving.host)}:{listener.getsockname()[1]}/?token={access.token}"
-        announce(address)
+        root = f"http://{_url_host(serving.host)}:{listener.getsockname()[1]}/"
         config = uvicorn.Config(
             app,  # pyright: ignore[reportArgumentType] - ASGI by protocol
             log_level="warning",
@@ -50,10 +50,11 @@ def serve(make_app: Callable[[Access], Guard], serving: Serving, announce: Calla
             ws_max_size=MAX_BODY_BYTES,
             timeout_graceful_shutdown=LET_REQUESTS_END_S,
         )
-        if serving.browser and _has_screen():
-            webbrowser.open(address)
-        # uvicorn raises the signal that ended it once more; for Ctrl-C that is a clean end.
+        # Ctrl-C is a clean end from the printed address on; uvicorn raises the signal that ended it once more.
         with suppress(KeyboardInterrupt):
+            announce(f"{root}?token={access.token}")
+            if serving.browser and _has_screen():
+                _open_beside(f"{root}?ticket={app.ticket()}")
             uvicorn.Server(config).run(sockets=[listener])
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -76,6 +77,11 @@ def _bound(serving: Serving) -> socket.socket:
             listener.listen()  # a browser that is quicker than the server waits instead of being refused
             return listener
     raise AssertionError("one of the ports was bound or refused")
+
+
+def _open_beside(address: str) -> None:
+    """Some commands in $BROWSER return when the browser is closed; the server must not wait for them."""
+    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
 def _has_screen() -> bool:

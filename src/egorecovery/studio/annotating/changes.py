@@ -7,6 +7,8 @@ from pathlib import Path
 
 from fastapi import WebSocket, WebSocketDisconnect
 
+from egorecovery.errors import EgoRecoveryError
+
 LOOK_EVERY_S = 0.5  # for saves of other processes, such as a second app on the same store
 
 
@@ -15,7 +17,7 @@ class Changes:
 
     def __init__(self, path: Path, revisions: Callable[[], dict[str, int]]) -> None:
         self._path, self._revisions = path, revisions
-        self._announced: dict[str, int] | None = None
+        self._announced: dict[str, int] = {}
         self._size = -1
         self._pages: set[WebSocket] = set()
         self._watching: asyncio.Task[None] | None = None
@@ -28,6 +30,8 @@ class Changes:
             self._watching = asyncio.create_task(self._watch())
         try:
             with suppress(WebSocketDisconnect):
+                # What was saved between the page's own look and this moment is told here.
+                await page.send_json({"revisions": await asyncio.to_thread(self._revisions)})
                 while True:
                     await page.receive_text()  # pages only listen; whatever they say is dropped
         finally:
@@ -39,13 +43,12 @@ class Changes:
             size = self._path.stat().st_size if self._path.exists() else 0
             if size != self._size:
                 self._size = size
-                await self._announce(await asyncio.to_thread(self._revisions))
+                with suppress(EgoRecoveryError):  # a damaged journal: pages hear of it when they ask for their list
+                    await self._announce(await asyncio.to_thread(self._revisions))
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _announce(self, revisions: dict[str, int]) -> None:
         before, self._announced = self._announced, revisions
-        if before is None:
-            return
         news = {clip: revision for clip, revision in revisions.items() if before.get(clip) != revision}
         for page in list(self._pages):
             with suppress(WebSocketDisconnect, RuntimeError):  # it has gone meanwhile

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import simplejpeg
 
 from egorecovery.episodes import Camera, EpisodeCard, EpisodeStore
-from egorecovery.errors import StudioError
+from egorecovery.errors import StoreError, StudioError
 
 MAX_FRAMES = 64  # in one answer: about 10 MB of three 640x480 cameras
 THUMBNAIL_PX = 160  # of the longer side, at least
@@ -21,19 +21,36 @@ class ClipIndex:
         self._lock = threading.Lock()
         self._changed_ns = -1
         self._cards: dict[str, EpisodeCard] = {}
+        self._damaged: dict[str, str] = {}
 
     def cards(self) -> Mapping[str, EpisodeCard]:
-        """All episodes in name order, those that were added meanwhile included."""
+        """All episodes that can be read, in name order, those that were added meanwhile included."""
+        self._look()
+        return self._cards
+
+    def damaged(self) -> Mapping[str, str]:
+        """What is wrong with each of the others. One damaged episode keeps nobody from annotating the rest."""
+        self._look()
+        return self._damaged
+
+    def _look(self) -> None:
         changed_ns = (self.store.root / "episodes").stat().st_mtime_ns
         with self._lock:
-            if changed_ns != self._changed_ns:
-                known = self._cards
-                self._cards = {name: known.get(name) or self.store.card(name) for name in self.store.ids()}
-                self._changed_ns = changed_ns
-            return self._cards
+            if changed_ns == self._changed_ns:
+                return
+            cards: dict[str, EpisodeCard] = {}
+            damaged: dict[str, str] = {}
+            for name in self.store.folders():
+                try:
+                    cards[name] = self._cards.get(name) or self.store.card(name)
+                except (StoreError, OSError) as error:
+                    damaged[name] = str(error)
+            self._cards, self._damaged, self._changed_ns = cards, damaged, changed_ns
 
     def card(self, clip: str) -> EpisodeCard:
         card = self._cards.get(clip) or self.cards().get(clip)
+        if card is None and clip in self.damaged():
+            raise StudioError(self.damaged()[clip])
         if card is None:
             raise StudioError("there is no such clip in this store")
         return card

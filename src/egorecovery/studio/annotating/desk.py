@@ -61,7 +61,9 @@ class Desk:
     def rows(self, viewer: Viewer) -> list[dict[str, Any]]:
         """The list of clips, as this viewer may see it."""
         latest, seen = _views(self.history(), viewer)
-        return [_row(card, latest.get(card.id), seen.get(card.id)) for card in self.clips.cards().values()]
+        rows = [_row(card, latest.get(card.id), seen.get(card.id)) for card in self.clips.cards().values()]
+        rows += [_damaged_row(clip, damage, latest.get(clip)) for clip, damage in self.clips.damaged().items()]
+        return sorted(rows, key=lambda row: row["id"])
 
     def row(self, clip: str, viewer: Viewer) -> dict[str, Any]:
         card = self.clips.card(clip)
@@ -176,6 +178,13 @@ def _row(card: EpisodeCard, latest: Annotation | None, seen: Annotation | None) 
         "revision": latest.revision if latest else 0,
         "annotation": None if said is None else plain(said),
     }
+
+
+def _damaged_row(clip: str, damage: str, latest: Annotation | None) -> dict[str, Any]:
+    """An episode that cannot be opened: listed, so that nobody believes it was annotated or is gone."""
+    unknown = {"task": "", "active": [], "source": "", "frames": 0, "cameras": [], "operator": "", "annotation": None}
+    revision = latest.revision if latest else 0
+    return {"id": clip, **unknown, "has_boundary": False, "state": "damaged", "revision": revision, "damage": damage}
 
 
 def _state(card: EpisodeCard, said: Annotation | None) -> str:

@@ -111,7 +111,7 @@ def annotate_router(desk: Desk, annotator: str) -> APIRouter:
         try:
             row = desk.save(clip, saving.word, saving.viewer, candidate=candidate, seen_revision=saving.seen_revision)
         except Conflict as conflict:
-            return _conflict(conflict)
+            return _conflict(conflict, saving.viewer)
         return JSONResponse({"row": row, **desk.progress(saving.viewer)})
 
     @router.post("/clips/{clip}/undo")
@@ -120,7 +120,7 @@ def annotate_router(desk: Desk, annotator: str) -> APIRouter:
         try:
             row = desk.undo(clip, undoing.viewer, **revisions)
         except Conflict as conflict:
-            return _conflict(conflict)
+            return _conflict(conflict, undoing.viewer)
         return JSONResponse({"row": row, **desk.progress(undoing.viewer)})
 
     @router.get("/agreement")
@@ -148,8 +148,10 @@ def annotate_router(desk: Desk, annotator: str) -> APIRouter:
     return router
 
 
-def _conflict(conflict: Conflict) -> Response:
+def _conflict(conflict: Conflict, viewer: Viewer) -> Response:
     theirs = None if conflict.theirs is None else plain(conflict.theirs)
+    if theirs and viewer.independent and theirs["annotator"] != viewer.annotator:
+        theirs = {"annotator": theirs["annotator"]}  # who, not where
     return JSONResponse({"error": str(conflict), "theirs": theirs}, 409)
 
 

@@ -145,7 +145,8 @@ export class Browse {
   #cell(row) {
     let cell = this.cells.get(row.id);
     if (!cell) {
-      const picture = element("img", { src: `/api/clips/${encodeURIComponent(row.id)}/thumbnail`, alt: "", draggable: "false" });
+      const src = row.state === "damaged" ? null : `/api/clips/${encodeURIComponent(row.id)}/thumbnail`;
+      const picture = element("img", { src, alt: "", draggable: "false" });
       cell = element(
         "div",
         { role: "option", id: `clip-${row.id}`, "data-clip": row.id, class: "cell" },
@@ -161,7 +162,9 @@ export class Browse {
     const said = row.annotation;
     cell.querySelector(".cell-name").textContent = shortened(row.id);
     cell.querySelector(".cell-name").title = row.id;
-    cell.querySelector(".cell-facts").textContent = `${row.source.replace("_", " ")} · ${row.frames} frames`;
+    const facts = row.damage ? "cannot be read: click for why" : `${row.source.replace("_", " ")} · ${row.frames} frames`;
+    cell.querySelector(".cell-facts").textContent = facts;
+    cell.querySelector(".cell-facts").title = row.damage ?? "";
     const state = cell.querySelector(".state");
     state.dataset.state = row.state;
     const quality = said && !said.discard && said.quality !== "good" ? ` · ${said.quality}` : "";

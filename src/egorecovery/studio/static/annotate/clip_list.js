@@ -1,7 +1,7 @@
 // The clips of the store as this annotator may see them, the filter over them, and which one comes next.
 
 export const ALL = "";
-export const STATES = { open: "to annotate", annotated: "annotated", discarded: "discarded", success: "no boundary" };
+export const STATES = { open: "to annotate", annotated: "annotated", discarded: "discarded", success: "no boundary", damaged: "damaged" };
 
 export class ClipList extends EventTarget {
   constructor() {
@@ -48,12 +48,12 @@ export class ClipList extends EventTarget {
   }
 
   values(field) {
-    return [...new Set(this.rows.map((row) => row[field]))].sort();
+    return [...new Set(this.rows.map((row) => row[field]).filter(Boolean))].sort();
   }
 
   // From now on clips come in the order of the list as it is filtered now, whatever becomes of their state.
   takeQueue() {
-    this.queue = this.shown.map((row) => row.id);
+    this.queue = this.shown.filter((row) => row.state !== "damaged").map((row) => row.id);
   }
 
   neighbour(id, step) {
@@ -61,28 +61,29 @@ export class ClipList extends EventTarget {
     return at < 0 ? this.queue[0] : this.queue[at + step];
   }
 
-  nextOpen(id) {
-    const at = this.queue.indexOf(id);
-    const onwards = [...this.queue.slice(at + 1), ...this.queue.slice(0, Math.max(at, 0))];
-    return onwards.find((other) => this.byId.get(other)?.state === "open");
-  }
-
-  // What Enter leads to, once and twice: these are fetched ahead.
-  ahead(id) {
-    const first = this.nextOpen(id) ?? this.neighbour(id, 1);
-    const second = first && (this.nextOpenAfter(first, id) ?? this.neighbour(first, 1));
-    return [first, second].filter((other) => other && other !== id);
-  }
-
-  nextOpenAfter(id, leavingOut) {
+  nextOpen(id, leavingOut) {
     const at = this.queue.indexOf(id);
     const onwards = [...this.queue.slice(at + 1), ...this.queue.slice(0, Math.max(at, 0))];
     return onwards.find((other) => other !== leavingOut && this.byId.get(other)?.state === "open");
   }
 
+  // A clip that cannot be opened, or not any more: nothing leads to it.
+  leaveOut(id, damage) {
+    this.queue = this.queue.filter((other) => other !== id);
+    this.update({ ...this.byId.get(id), has_boundary: false, state: "damaged", damage });
+  }
+
+  // What Enter leads to, once and twice: these are fetched ahead.
+  ahead(id) {
+    const first = this.nextOpen(id) ?? this.neighbour(id, 1);
+    const second = first && (this.nextOpen(first, id) ?? this.neighbour(first, 1));
+    return [first, second].filter((other) => other && other !== id);
+  }
+
   progress() {
     const recoveries = this.rows.filter((row) => row.has_boundary);
-    return { done: recoveries.filter((row) => row.state !== "open").length, all: recoveries.length };
+    const damaged = this.rows.filter((row) => row.state === "damaged").length;
+    return { done: recoveries.filter((row) => row.state !== "open").length, all: recoveries.length, damaged };
   }
 }
 

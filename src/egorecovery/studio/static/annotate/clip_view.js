@@ -1,37 +1,36 @@
 // The Annotate page: one clip's pictures, its motion, and the boundary that the annotator confirms.
 
 import { byId } from "/static/shell/elements.js";
-import { ClipFrames } from "/static/annotate/clip_frames.js";
-import { STATES } from "/static/annotate/clip_list.js";
+import { describeClip, describeNoClip } from "/static/annotate/clip_head.js";
 import { resolveConflict } from "/static/annotate/conflict.js";
+import { Drafts } from "/static/annotate/drafts.js";
 import { IntentBars } from "/static/annotate/intent_bars.js";
+import { OpenedClips } from "/static/annotate/opened_clips.js";
+import { Playback } from "/static/annotate/playback.js";
 import { Player } from "/static/annotate/player.js";
 import { Timeline } from "/static/annotate/timeline.js";
 
-const SPEEDS = [0.25, 0.5, 1, 1.5, 2, 4];
-const AROUND = 25; // frames of the loop on either side of the boundary: one second
 const QUALITIES = ["good", "fair", "poor"];
-const KEPT_CLIPS = 5; // in memory: this one, two ahead, two behind
+const UNPROCESSABLE = 422; // what the app answers where an episode cannot be read
 
 export class ClipView {
-  #opened = new Map(); // id -> {frames, answer: promise}; oldest first
+  #drafts = new Drafts();
 
-  constructor(session, list, { show, toast, progress, rateHz }) {
-    Object.assign(this, { session, list, show, toast, progress });
+  constructor(session, list, { show, toast, askName, reload, progress, rateHz }) {
+    Object.assign(this, { session, list, show, toast, askName, reload, progress });
+    this.opened = new OpenedClips(session, list);
     this.player = new Player(byId("cameras"), rateHz);
+    this.playback = new Playback(this.player, () => this.clip?.boundary ?? null);
     this.timeline = new Timeline(byId("timeline"));
     this.bars = new IntentBars(byId("intent"));
     this.clip = null; // {id, row, motion, seen, boundary, quality, changed, reviewing}
-    this.looping = localStorage.getItem("egorecovery loop") === "yes";
     this.#listen();
-    this.#fillSpeeds();
   }
 
   #listen() {
     this.player.addEventListener("moved", () => this.#drawMotion());
-    this.player.addEventListener("playing", () => this.#describePlaying());
     this.player.addEventListener("failed", (event) => this.toast(event.detail.message, "error"));
-    this.timeline.addEventListener("scrub", (event) => this.#scrub(event.detail));
+    this.timeline.addEventListener("scrub", (event) => this.playback.scrub(event.detail));
     this.timeline.addEventListener("boundary", (event) => this.setBoundary(event.detail, { follow: true }));
     for (const button of document.querySelectorAll("[data-quality]")) {
       button.onclick = () => this.setQuality(button.dataset.quality);
@@ -44,40 +43,39 @@ export class ClipView {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#drawMotion());
   }
 
-  #fillSpeeds() {
-    const select = byId("speed");
-    for (const speed of SPEEDS) select.add(new Option(`${speed}×`, speed));
-    select.onchange = () => {
-      this.setSpeed(Number(select.value));
-      select.blur();
-    };
-    this.setSpeed(Number(localStorage.getItem("egorecovery speed") ?? 1));
-  }
-
   // ---- opening
 
-  #fetched(id) {
-    const row = this.list.byId.get(id);
-    if (!row) throw new Error(`there is no clip ${id} in this store`);
-    const held = this.#opened.get(id) ?? { frames: new ClipFrames(row), answer: this.session.clip(id) };
-    held.answer.catch(() => this.#opened.delete(id)); // the next look asks again
-    this.#opened.delete(id);
-    this.#opened.set(id, held);
-    for (const [other, { frames }] of this.#opened) {
-      if (this.#opened.size <= KEPT_CLIPS) break;
-      frames.drop();
-      this.#opened.delete(other);
+  async open(id) {
+    if (this.clip?.changed) this.#drafts.keep(this.clip, byId("note").value);
+    this.wanted = id;
+    try {
+      await this.#open(id);
+    } catch (error) {
+      if (this.wanted !== id) return; // another one was opened meanwhile
+      this.#blank(id);
+      if (error.status !== UNPROCESSABLE) throw error;
+      this.toast(`${id} is left out. ${error.message}`, "error");
+      const next = this.list.nextOpen(id);
+      this.list.leaveOut(id, error.message);
+      this.progress();
+      if (next) this.show(next);
     }
-    return held;
   }
 
-  async open(id) {
-    const held = this.#fetched(id);
-    this.wanted = id;
-    const { row: fetched, motion } = await held.answer;
+  // No clip: no key and no button may act on the one that was shown before.
+  #blank(id) {
+    this.clip = null;
+    this.player.close();
+    describeNoClip(id);
+  }
+
+  async #open(id) {
+    const { frames, answer } = this.opened.get(id);
+    const { row: fetched, motion } = await answer;
     if (this.wanted !== id) return; // another one was opened meanwhile
     const row = this.list.byId.get(id) ?? fetched; // newer than what was fetched ahead
     const said = row.annotation;
+    const draft = this.#drafts.take(row);
     this.clip = {
       id,
       row,
@@ -85,38 +83,35 @@ export class ClipView {
       seen: row.revision,
       boundary: row.has_boundary ? (said?.boundary ?? motion.candidate?.frame ?? null) : null,
       quality: said?.quality ?? "good",
-      changed: false,
+      changed: Boolean(draft),
       reviewing: row.state !== "open",
     };
-    byId("note").value = said?.note ?? "";
+    byId("note").value = draft?.note ?? said?.note ?? "";
+    if (draft) {
+      Object.assign(this.clip, { boundary: draft.boundary, quality: draft.quality });
+      this.toast("What you changed on this clip is not saved yet.");
+    }
     this.timeline.open(motion, row.frames, row.has_boundary);
     this.bars.open(motion.intent_m, row.active);
     this.player.stretch = null;
-    this.player.open(held.frames, this.clip.boundary ?? 0);
+    this.player.open(frames, this.clip.boundary ?? 0);
     this.#describe();
-    if (this.looping) this.#loop();
-    await this.#fetchAhead(id, held);
+    if (this.playback.looping) this.playback.loop();
+    this.#fetchAhead(id);
   }
 
-  // This clip's bytes first, then those of the two that come next.
-  async #fetchAhead(id, held) {
+  async #fetchAhead(id) {
     try {
-      await held.frames.load(this.player.frame);
-      for (const next of this.list.ahead(id)) {
-        if (this.clip?.id !== id) return;
-        const ahead = this.#fetched(next);
-        const { row, motion } = await ahead.answer;
-        await ahead.frames.load(row.annotation?.boundary ?? motion.candidate?.frame ?? 0);
-      }
-      document.body.dataset.fetchedAhead = id;
+      await this.opened.fetchAhead(id, this.player.frame, () => this.clip?.id === id);
     } catch (error) {
-      if (error.name !== "AbortError") this.toast(error.message, "error");
+      // A clip that cannot be read says so when it is its turn.
+      if (error.name !== "AbortError" && error.status !== UNPROCESSABLE) this.toast(error.message, "error");
     }
   }
 
   forget() {
-    for (const { frames } of this.#opened.values()) frames.drop();
-    this.#opened.clear();
+    this.opened.drop();
+    this.#drafts.clear();
     this.clip = null;
   }
 
@@ -127,16 +122,9 @@ export class ClipView {
   // ---- what is shown
 
   #describe() {
-    const { id, row } = this.clip;
-    byId("clip-name").textContent = id;
-    byId("clip-state").textContent = STATES[row.state];
-    byId("clip-state").dataset.state = row.state;
-    const seconds = (row.frames / this.player.rateHz).toFixed(1);
-    const by = row.annotation ? ` · by ${row.annotation.annotator}` : "";
-    const place = this.list.queue.indexOf(id) + 1;
-    byId("clip-facts").textContent =
-      `${row.task} · ${row.source.replace("_", " ")} · ${row.frames} frames, ${seconds} s${by}` +
-      (place ? ` · clip ${place} of ${this.list.queue.length}` : "");
+    const { row } = this.clip;
+    const { session, list, player } = this;
+    describeClip(this.clip, { queue: list.queue, rateHz: player.rateHz, independent: session.independent });
     byId("discard").firstChild.textContent = row.state === "discarded" ? "Restore" : "Discard";
     byId("confirm").firstChild.textContent = row.has_boundary ? "Confirm, next" : "Next";
     byId("undo").disabled = this.session.undos().length === 0;
@@ -144,19 +132,9 @@ export class ClipView {
     for (const name of ["nudgeBack", "nudgeForward", "setHere"]) {
       document.querySelector(`[data-action=${name}]`).disabled = !row.has_boundary;
     }
-    this.#notice();
     this.#describeQuality();
-    this.#describePlaying();
+    this.playback.describe();
     this.#drawMotion();
-  }
-
-  // Whether somebody saved this clip after it was opened here.
-  #notice() {
-    const { row, seen } = this.clip;
-    const news = row.revision !== seen && !this.session.independent && row.annotation;
-    const theirs = news && (row.annotation.discard ? "discarded it" : `saved boundary ${row.annotation.boundary}`);
-    byId("clip-notice").textContent = news ? `${row.annotation.annotator} ${theirs} meanwhile` : "";
-    byId("use-theirs").hidden = !news;
   }
 
   #drawMotion() {
@@ -175,65 +153,6 @@ export class ClipView {
     }
   }
 
-  #describePlaying() {
-    byId("play").firstChild.textContent = this.player.playing ? "Pause" : "Play";
-    byId("loop").setAttribute("aria-pressed", this.looping);
-  }
-
-  // ---- playing
-
-  #scrub(frame) {
-    this.player.pause();
-    this.player.seek(frame);
-  }
-
-  step(frames) {
-    this.#scrub(this.player.frame + frames);
-  }
-
-  jump(frame) {
-    if (frame !== null) this.#scrub(frame);
-  }
-
-  togglePlay() {
-    this.player.stretch = this.looping ? this.#stretch() : null;
-    this.player.toggle();
-  }
-
-  toggleLoop() {
-    this.looping = !this.looping;
-    localStorage.setItem("egorecovery loop", this.looping ? "yes" : "no");
-    if (this.looping) this.#loop();
-    else {
-      this.player.stretch = null;
-      this.player.pause();
-    }
-    this.#describePlaying();
-  }
-
-  #stretch() {
-    if (this.clip.boundary === null) return null;
-    return [Math.max(this.clip.boundary - AROUND, 0), Math.min(this.clip.boundary + AROUND, this.clip.row.frames - 1)];
-  }
-
-  #loop() {
-    this.player.stretch = this.#stretch();
-    if (this.player.stretch) this.player.seek(this.player.stretch[0]);
-    this.player.play();
-  }
-
-  setSpeed(speed) {
-    const known = SPEEDS.includes(speed) ? speed : 1;
-    byId("speed").value = known;
-    this.player.setSpeed(known);
-    localStorage.setItem("egorecovery speed", known);
-  }
-
-  changeSpeed(step) {
-    const at = SPEEDS.indexOf(this.player.speed) + step;
-    this.setSpeed(SPEEDS[Math.min(Math.max(at, 0), SPEEDS.length - 1)]);
-  }
-
   // ---- the annotation
 
   setBoundary(frame, { follow = false } = {}) {
@@ -241,8 +160,8 @@ export class ClipView {
     if (!clip?.row.has_boundary || frame === null || frame === undefined) return;
     clip.boundary = Math.min(Math.max(frame, 0), clip.row.frames - 1);
     clip.changed = true;
-    if (this.looping && this.player.playing) this.player.stretch = this.#stretch();
-    else if (follow) this.#scrub(clip.boundary);
+    if (follow) this.playback.follow(clip.boundary);
+    else this.playback.moveLoop();
     this.#drawMotion();
   }
 
@@ -292,7 +211,11 @@ export class ClipView {
   }
 
   async #save(said) {
-    if (this.saving || !this.session.annotator) return false;
+    if (this.saving || this.wanted !== this.clip.id) return false; // the next clip is on its way
+    if (!this.session.annotator) {
+      this.askName();
+      return false;
+    }
     const { clip } = this;
     this.saving = true;
     try {
@@ -314,6 +237,12 @@ export class ClipView {
   }
 
   async #resolve(clip, said, theirs) {
+    if (!theirs) {
+      this.toast("Not saved: the annotations on disk are other ones now. Look again, then save.", "error");
+      await this.reload();
+      await this.open(clip.id);
+      return false;
+    }
     const mine = { annotator: this.session.annotator, quality: "good", note: "", ...said };
     const choice = await resolveConflict(clip.id, mine, theirs);
     if (choice === "mine") {
@@ -333,6 +262,7 @@ export class ClipView {
 
   // What somebody else saved becomes what is shown here.
   #adopt() {
+    this.clip.changed = false;
     this.open(this.clip.id);
   }
 
@@ -369,12 +299,14 @@ export class ClipView {
       this.list.update(row);
       this.progress(progress);
       this.toast(`Undone: ${row.id}.`);
+      this.#drafts.drop(row.id);
+      if (this.clip?.id === row.id) this.clip.changed = false;
       if (this.clip?.id === row.id) await this.open(row.id);
       else this.show(row.id);
     } catch (error) {
       if (error.status === 409) {
         this.session.dropUndo();
-        this.toast(`Not undone: ${error.answer.theirs.annotator} has saved ${last.clip} since.`, "error");
+        this.toast(`Not undone: ${error.answer.theirs?.annotator ?? "somebody"} has saved ${last.clip} since.`, "error");
       } else this.toast(`Not undone: ${error.message}`, "error");
     } finally {
       this.saving = false;

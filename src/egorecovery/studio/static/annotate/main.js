@@ -20,6 +20,8 @@ const INTRO = [
 const session = new Session();
 const list = new ClipList();
 const browse = new Browse(list, (id) => {
+  const { damage } = list.byId.get(id);
+  if (damage) return toast(damage, "error");
   list.takeQueue();
   show(id);
 });
@@ -64,21 +66,21 @@ async function route() {
 }
 
 let toastEnd;
-function toast(text, kind = "note") {
+function toast(text, kind = "note", stay = false) {
   const shown = byId("toast");
   shown.textContent = text;
   shown.dataset.kind = kind;
   shown.hidden = false;
   clearTimeout(toastEnd);
-  toastEnd = setTimeout(() => (shown.hidden = true), TOAST_MS);
+  if (!stay) toastEnd = setTimeout(() => (shown.hidden = true), TOAST_MS);
 }
 
 function showProgress({ clips_per_hour: pace, annotators } = {}) {
   if (annotators) session.annotators = annotators;
-  const { done, all } = list.progress();
+  const { done, all, damaged } = list.progress();
   byId("progress-bar").max = Math.max(all, 1);
   byId("progress-bar").value = done;
-  byId("progress-text").textContent = `${done} of ${all} annotated`;
+  byId("progress-text").textContent = `${done} of ${all} annotated${damaged ? `, ${damaged} damaged` : ""}`;
   if (pace !== undefined) byId("pace").textContent = pace ? `${Math.round(pace)} clips/h` : "";
 }
 
@@ -139,26 +141,26 @@ async function setIndependent(independent) {
 
 function annotateActions() {
   return {
-    back1: { keys: ["ArrowLeft"], words: "one frame back", run: () => view.step(-1) },
-    forward1: { keys: ["ArrowRight"], words: "one frame on", run: () => view.step(1) },
-    back10: { keys: ["Shift+ArrowLeft"], words: "ten frames back", run: () => view.step(-10) },
-    forward10: { keys: ["Shift+ArrowRight"], words: "ten frames on", run: () => view.step(10) },
-    first: { keys: ["Home"], words: "first frame", run: () => view.jump(0) },
-    last: { keys: ["End"], words: "last frame", run: () => view.jump(Infinity) },
-    toBoundary: { keys: ["J"], words: "jump to the boundary", run: () => view.jump(view.clip.boundary) },
-    play: { keys: ["Space"], words: "play or pause", run: () => view.togglePlay() },
-    loop: { keys: ["L"], words: "loop around the boundary", run: () => view.toggleLoop() },
-    slower: { keys: [","], words: "slower", run: () => view.changeSpeed(-1) },
-    faster: { keys: ["."], words: "faster", run: () => view.changeSpeed(1) },
+    back1: { keys: ["ArrowLeft"], words: "one frame back", run: () => view.playback.step(-1) },
+    forward1: { keys: ["ArrowRight"], words: "one frame on", run: () => view.playback.step(1) },
+    back10: { keys: ["Shift+ArrowLeft"], words: "ten frames back", run: () => view.playback.step(-10) },
+    forward10: { keys: ["Shift+ArrowRight"], words: "ten frames on", run: () => view.playback.step(10) },
+    first: { keys: ["Home"], words: "first frame", run: () => view.playback.jump(0) },
+    last: { keys: ["End"], words: "last frame", run: () => view.playback.jump(Infinity) },
+    toBoundary: { keys: ["J"], words: "jump to the boundary", run: () => view.playback.jump(view.clip.boundary) },
+    play: { keys: ["Space"], words: "play or pause", run: () => view.playback.togglePlay() },
+    loop: { keys: ["L"], words: "loop around the boundary", run: () => view.playback.toggleLoop() },
+    slower: { keys: [","], words: "slower", run: () => view.playback.changeSpeed(-1) },
+    faster: { keys: ["."], words: "faster", run: () => view.playback.changeSpeed(1) },
     nudgeBack: { keys: ["["], words: "boundary one frame back", run: () => view.nudge(-1) },
     nudgeForward: { keys: ["]"], words: "boundary one frame on", run: () => view.nudge(1) },
     toCandidate: { keys: ["C"], words: "boundary to the candidate", run: () => view.toCandidate() },
     setHere: { keys: ["B"], words: "boundary at this frame", run: () => view.setHere() },
-    confirm: { keys: ["Enter"], words: "confirm and next", run: () => view.confirm() },
+    confirm: { keys: ["Enter"], words: "confirm and next", once: true, run: () => view.confirm() },
     nextOpen: { keys: ["N"], words: "next clip to annotate", run: () => view.nextOpen() },
     quality: { keys: ["Q"], words: "quality: good, fair, poor", run: () => view.cycleQuality() },
-    discard: { keys: ["D"], words: "discard, or restore a discarded clip", run: () => view.discard() },
-    undo: { keys: ["U"], words: "undo the last save of this tab", run: () => view.undo() },
+    discard: { keys: ["D"], words: "discard, or restore a discarded clip", once: true, run: () => view.discard() },
+    undo: { keys: ["U"], words: "undo the last save of this tab", once: true, run: () => view.undo() },
     note: { keys: ["T"], words: "write a note; Enter leaves it", run: () => byId("note").focus() },
     previous: { keys: ["PageUp"], words: "previous clip", run: () => view.go(-1) },
     following: { keys: ["PageDown"], words: "next clip", run: () => view.go(1) },
@@ -224,8 +226,8 @@ function listen() {
   for (const button of document.querySelectorAll("[data-action]")) {
     button.onclick = () => view.clip && annotateKeys.actions[button.dataset.action].run();
   }
-  byId("play").onclick = () => view.togglePlay();
-  byId("loop").onclick = () => view.toggleLoop();
+  byId("play").onclick = () => view.playback.togglePlay();
+  byId("loop").onclick = () => view.playback.toggleLoop();
   byId("previous").onclick = () => view.go(-1);
   byId("following").onclick = () => view.go(1);
   byId("annotator").onclick = askName;
@@ -268,7 +270,7 @@ async function begin() {
   applyTheme();
   const answer = await reload();
   if (answer.annotator) session.become(answer.annotator);
-  view = new ClipView(session, list, { show, toast, progress: showProgress, rateHz: answer.rate_hz });
+  view = new ClipView(session, list, { show, toast, askName, reload, progress: showProgress, rateHz: answer.rate_hz });
   listen();
   if (answer.annotator) await reload();
   hear();
@@ -277,4 +279,4 @@ async function begin() {
   if (!session.annotator) askName();
 }
 
-begin().catch((error) => toast(error.message, "error"));
+begin().catch((error) => toast(error.message, "error", true));

@@ -69,6 +69,7 @@ export class Player extends EventTarget {
       }
     } catch (error) {
       this.pause();
+      this.#blank(); // rather than another clip's picture
       if (error.name !== "AbortError") this.dispatchEvent(new CustomEvent("failed", { detail: error }));
     } finally {
       this.#drawing = false;
@@ -84,6 +85,21 @@ export class Player extends EventTarget {
     canvas.dataset.clip = clip.id;
     canvas.dataset.frame = frame;
     canvas.setAttribute("aria-label", `${canvas.dataset.camera} camera, frame ${frame}`);
+  }
+
+  #blank() {
+    this.#shown = { clip: null, frame: -1 };
+    for (const canvas of this.canvases) {
+      canvas.getContext("2d").clearRect(0, 0, canvas.width, canvas.height);
+      delete canvas.dataset.clip;
+      delete canvas.dataset.frame;
+    }
+  }
+
+  close() {
+    this.pause();
+    this.#clip = null;
+    this.#blank();
   }
 
   toggle() {

@@ -41,7 +41,9 @@ export class Session {
   // Saves one clip's annotation and makes it undoable.
   async save(id, seenRevision, said) {
     const answer = await this.#post(id, "annotation", { seen_revision: seenRevision, ...said });
-    this.#keepUndos([...this.undos(), { clip: id, before: seenRevision, after: answer.row.revision }]);
+    // Not `seenRevision`: a save with the candidate hidden may follow one of somebody else that was never seen here.
+    const after = answer.row.revision;
+    this.#keepUndos([...this.undos(), { clip: id, before: after - 1, after }]);
     return answer;
   }
 

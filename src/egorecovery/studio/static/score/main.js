@@ -20,6 +20,7 @@ const INTRO = [
 const queue = new Queue();
 const player = new FilmPlayer([...document.querySelectorAll("#screen video")]);
 const controls = new Controls(player);
+const drafts = new Map(); // id -> note of a video that was left without a verdict
 let shown; // id of the video on the screen
 let busy = false;
 
@@ -33,12 +34,22 @@ function toast(text, kind = "note", stay = false) {
   if (!stay) toastEnd = setTimeout(() => (line.hidden = true), TOAST_MS);
 }
 
-// One request at a time; a key that is pressed meanwhile is not meant for the video that comes next.
+// Saving a changed note, or looking for news: what a person decides meanwhile waits for it instead of being dropped.
+let background = Promise.resolve();
+function meanwhile(what) {
+  background = background
+    .then(what)
+    .catch((error) => toast(error.message, "error"))
+    .then(() => render());
+}
+
+// One decision at a time; a key that is pressed meanwhile is not meant for the video that comes next.
 async function once(what) {
   if (busy) return;
   busy = true;
   byId("toast").hidden = true;
   try {
+    await background;
     await what();
   } catch (error) {
     toast(error.message, "error");
@@ -75,8 +86,9 @@ function render({ play = false } = {}) {
   renderAll();
   showRules(byId("rules"), session.criteria, current);
   if (shown === current.id) return;
+  if (shown) drafts.set(shown, byId("note").value);
   shown = current.id;
-  byId("note").value = current.note;
+  byId("note").value = (!current.verdict && drafts.get(shown)) || current.note;
   player.open(queue.film(current), queue.film(queue.videos[queue.following]));
   if (play) player.play();
 }
@@ -183,6 +195,7 @@ function beginAdjudication() {
 
 function changeRole(role) {
   once(async () => {
+    drafts.clear();
     queue.role = role;
     shown = undefined;
     await queue.load();
@@ -211,6 +224,7 @@ byId("name-dialog").addEventListener("cancel", (event) => queue.by || event.prev
 
 function become(name) {
   once(async () => {
+    drafts.clear();
     queue.by = name;
     sessionStorage.setItem(RATER, name);
     shown = undefined;
@@ -221,11 +235,11 @@ function become(name) {
 // ---- keys
 
 const keys = new Keys("egorecovery score keys", {
-  success: { keys: ["1", "S"], words: "success, and the next video", run: () => rate("success") },
-  failure: { keys: ["0", "F"], words: "failure, and the next video", run: () => rate("failure") },
+  success: { keys: ["1", "S"], words: "success, and the next video", once: true, run: () => rate("success") },
+  failure: { keys: ["0", "F"], words: "failure, and the next video", once: true, run: () => rate("failure") },
   ...controls.actions(),
   note: { keys: ["T"], words: "write a note", run: () => byId("note").focus() },
-  undo: { keys: ["U"], words: "take the last verdict back", run: undo },
+  undo: { keys: ["U"], words: "take the last verdict back", once: true, run: undo },
   next: { keys: ["N"], words: "next open video", run: nextOpen },
   previous: { keys: ["P"], words: "previous video", run: () => show(queue.place - 1) },
   help: { keys: ["?"], words: "this help", run: () => help.open() },
@@ -244,7 +258,7 @@ byId("note").addEventListener("keydown", (event) => {
 });
 byId("note").addEventListener("change", () => {
   const video = queue.current;
-  if (video?.verdict && shown === video.id) once(() => queue.rate(video, video.verdict, byId("note").value));
+  if (video?.verdict && shown === video.id) meanwhile(() => queue.rate(video, video.verdict, byId("note").value));
 });
 // After a click with the mouse keys belong to the page again: Space must play, not press the button once more.
 document.addEventListener("click", (event) => {
@@ -261,7 +275,7 @@ byId("theme").addEventListener("click", toggleTheme);
 byId("to-score").addEventListener("click", () => changeRole("rater"));
 byId("to-adjudicate").addEventListener("click", () => changeRole("adjudicator"));
 player.addEventListener("broken", () => toast("This video cannot be played; make the session again.", "error"));
-window.addEventListener("focus", () => queue.by && !busy && once(() => queue.load({ stay: true })));
+window.addEventListener("focus", () => queue.by && !busy && meanwhile(() => queue.load({ stay: true })));
 
 applyTheme();
 renderKeys();

@@ -1,5 +1,6 @@
 // Keyboard shortcuts without Alt, Ctrl or Meta chords: inert while somebody types or a dialog is open.
-// A page gives its actions as {name: {keys, words, run}}; a person's own keys are kept in this browser.
+// A page gives its actions as {name: {keys, words, run, once}}; a person's own keys are kept in this browser.
+// `once`: a key that is held down acts once only, so that nobody decides on what they have not seen.
 
 const TYPING = new Set(["INPUT", "TEXTAREA", "SELECT"]);
 const NOT_TEXT = new Set(["checkbox", "radio", "range", "button"]);
@@ -62,7 +63,7 @@ export class Keys {
       const name = this.actionFor(keyOf(event));
       if (!name) return;
       event.preventDefault();
-      this.actions[name].run(event);
+      if (!event.repeat || !this.actions[name].once) this.actions[name].run(event);
     });
   }
 }

@@ -1,0 +1,24 @@
+// What was changed on clips that were left without saving; kept as long as the page is open.
+
+export class Drafts {
+  #kept = new Map();
+
+  keep({ id, seen, boundary, quality }, note) {
+    this.#kept.set(id, { seen, boundary, quality, note });
+  }
+
+  // The draft of a clip, unless somebody saved the clip since.
+  take({ id, revision }) {
+    const draft = this.#kept.get(id);
+    this.#kept.delete(id);
+    return draft?.seen === revision ? draft : undefined;
+  }
+
+  drop(id) {
+    this.#kept.delete(id);
+  }
+
+  clear() {
+    this.#kept.clear();
+  }
+}

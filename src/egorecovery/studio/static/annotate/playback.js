@@ -1,0 +1,96 @@
+// Playing a clip as an annotator does: by steps, at a speed, and in a loop around the boundary.
+
+import { byId } from "/static/shell/elements.js";
+
+const SPEEDS = [0.25, 0.5, 1, 1.5, 2, 4];
+const AROUND = 25; // frames of the loop on either side of the boundary: one second
+
+export class Playback {
+  // `boundary()` is the frame around which the loop runs, or null.
+  constructor(player, boundary) {
+    Object.assign(this, { player, boundary });
+    this.looping = localStorage.getItem("egorecovery loop") === "yes";
+    player.addEventListener("playing", () => this.describe());
+    this.#fillSpeeds();
+  }
+
+  #fillSpeeds() {
+    const select = byId("speed");
+    for (const speed of SPEEDS) select.add(new Option(`${speed}×`, speed));
+    select.onchange = () => {
+      this.setSpeed(Number(select.value));
+      select.blur();
+    };
+    this.setSpeed(Number(localStorage.getItem("egorecovery speed") ?? 1));
+  }
+
+  describe() {
+    byId("play").firstChild.textContent = this.player.playing ? "Pause" : "Play";
+    byId("loop").setAttribute("aria-pressed", this.looping);
+  }
+
+  scrub(frame) {
+    this.player.pause();
+    this.player.seek(frame);
+  }
+
+  step(frames) {
+    this.scrub(this.player.frame + frames);
+  }
+
+  jump(frame) {
+    if (frame !== null) this.scrub(frame);
+  }
+
+  togglePlay() {
+    this.player.stretch = this.looping ? this.#stretch() : null;
+    this.player.toggle();
+  }
+
+  toggleLoop() {
+    this.looping = !this.looping;
+    localStorage.setItem("egorecovery loop", this.looping ? "yes" : "no");
+    if (this.looping) this.loop();
+    else {
+      this.player.stretch = null;
+      this.player.pause();
+    }
+    this.describe();
+  }
+
+  loop() {
+    this.player.stretch = this.#stretch();
+    if (this.player.stretch) this.player.seek(this.player.stretch[0]);
+    this.player.play();
+  }
+
+  // The boundary was moved to `frame`: a running loop goes with it, otherwise the playhead does.
+  follow(frame) {
+    if (!this.moveLoop()) this.scrub(frame);
+  }
+
+  // Whether a loop is running, which now is around the boundary as it stands.
+  moveLoop() {
+    if (!this.looping || !this.player.playing) return false;
+    this.player.stretch = this.#stretch();
+    return true;
+  }
+
+  #stretch() {
+    const boundary = this.boundary();
+    if (boundary === null) return null;
+    return [Math.max(boundary - AROUND, 0), Math.min(boundary + AROUND, this.player.length - 1)];
+  }
+
+  setSpeed(speed) {
+    const known = SPEEDS.includes(speed) ? speed : 1;
+    byId("speed").value = known;
+    this.player.setSpeed(known);
+    localStorage.setItem("egorecovery speed", known);
+  }
+
+  changeSpeed(step) {
+    const at = SPEEDS.indexOf(this.player.speed) + step;
+    this.setSpeed(SPEEDS[Math.min(Math.max(at, 0), SPEEDS.length - 1)]);
+  }
+}
