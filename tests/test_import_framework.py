@@ -9,12 +9,13 @@ import pytest
 from egorecovery.capture import ImportRules, PictureFit, load_recording, save_recording, to_episode
 from egorecovery.capture.film import raw_camera
 from egorecovery.capture.formats.camera_names import chosen_cameras
-from egorecovery.capture.formats.importer import UNKNOWN_TIME, ImportAs, Robot
+from egorecovery.capture.formats.importer import ImportAs, Robot
 from egorecovery.capture.formats.recordings import RecordingFolders
 from egorecovery.capture.importing import import_episodes
 from egorecovery.capture.synthetic import synthetic_recording
 from egorecovery.cli.main import main
 from egorecovery.episodes import PAPER_TASKS, Camera, EpisodeStore, Intrinsics, Source
+from egorecovery.episodes.attempt_log import UNKNOWN_TIME
 from egorecovery.errors import RecordingError
 from egorecovery.experiments.cell import settled
 from egorecovery.intent import label_store

@@ -1,7 +1,7 @@
 """The directory of a raw recording, described in docs/formats.md: what a recording rig writes and `import` reads."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -31,7 +31,7 @@ def find_recordings(paths: list[Path]) -> list[Path]:
     """The recordings among these directories, and directly inside them."""
     found: list[Path] = []
     for path in paths:
-        inside = [path] if (path / DESCRIPTION).is_file() else sorted(p.parent for p in path.glob(f"*/{DESCRIPTION}"))
+        inside = [path] if is_recording(path) else sorted(p.parent for p in path.glob(f"*/{DESCRIPTION}"))
         if not inside:
             raise RecordingError(f"{path}: no {DESCRIPTION} there or one level down; see docs/formats.md")
         found += inside
@@ -124,6 +124,18 @@ def load_header(directory: Path) -> RecordingHeader:
         )
 
 
+def is_recording(path: Path) -> bool:
+    return (path / DESCRIPTION).is_file()
+
+
+def recorded_cameras(
+    directory: Path, header: RecordingHeader, wanted: Collection[Camera] = tuple(Camera)
+) -> dict[Camera, RawCamera]:
+    return {
+        camera: _camera(directory / camera, known) for camera, known in header.intrinsics.items() if camera in wanted
+    }
+
+
 def load_recording(directory: Path) -> Recording:
     """Everything of one recording; whatever is wrong with it is said with its file."""
     header = load_header(directory)
@@ -132,7 +144,7 @@ def load_recording(directory: Path) -> Recording:
         id=header.id,
         task=header.task,
         source=header.source,
-        cameras={camera: _camera(directory / camera, known) for camera, known in header.intrinsics.items()},
+        cameras=recorded_cameras(directory, header),
         motion=_robot(directory / "robot.npz") if order is None else _hands(directory / "hands.npz", order),
         provenance=header.provenance,
     )
@@ -194,6 +206,8 @@ def _camera(directory: Path, known: Intrinsics) -> RawCamera:
 
 
 def _hands(path: Path, order: KeypointOrder) -> HandTracks:
+    if not path.exists():
+        raise RecordingError(f"{path} is missing: track the clip's hands, then say --hands (docs/hand_tracks.md)")
     streams = _streams(path, ("timestamps_s", "keypoints_m", "wrist_rotation", "confidence"))
     with _naming(path):
         return HandTracks(order=order, **streams)
