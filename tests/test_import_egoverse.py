@@ -200,7 +200,9 @@ def test_their_labels_are_kept_and_compared_with_ours(tmp_path, capsys):
     assert main(["label", str(store_path), "--compare"]) == 0
     printed = capsys.readouterr().out
     assert "-0.20" in printed
-    assert all(len(line) <= 80 for line in printed.splitlines())
+    table, _, following = printed.partition("next: ")
+    assert all(len(line) <= 80 for line in table.splitlines())
+    assert following.strip() == f"egorecovery inspect {store_path} --episode {found[0].episode}"
 
 
 def test_what_the_source_says_decides_never_the_embodiment(tmp_path):
