@@ -185,14 +185,14 @@ def fitted_store(made_up, root, fits):
 def test_training_takes_the_robots_rule_into_its_checkpoint(made_up, tmp_path):
     letterboxed = dict.fromkeys(Source, "letterbox") | {Source.HUMAN_RECOVERY: "crop"}  # people's cameras are others
     store = fitted_store(made_up, tmp_path, letterboxed)
-    assert main(training_arguments(store, tmp_path / "run", steps=2)) == 0
+    assert main(training_arguments(store, tmp_path / "run", steps=1)) == 0
     assert open_checkpoint(tmp_path / "run").config.picture_fit == "letterbox"
-    assert main(training_arguments(store, tmp_path / "run", steps=2, resume=True)) == 0
+    assert main(training_arguments(store, tmp_path / "run", steps=1, resume=True)) == 0
 
 
 def test_robot_pictures_that_were_fitted_in_two_ways_cannot_be_trained_on_together(made_up, tmp_path, capsys):
     store = fitted_store(made_up, tmp_path, {Source.ROBOT_SUCCESS: "letterbox", Source.ROBOT_RECOVERY: "crop"})
-    assert main(training_arguments(store, tmp_path / "run", steps=2)) == 2
+    assert main(training_arguments(store, tmp_path / "run", steps=1)) == 2
     assert "fitted in different ways" in capsys.readouterr().err
 
 
