@@ -13,7 +13,7 @@ from egorecovery.audit import Ledger, audit, read_ledger
 from egorecovery.audit.accounts import Use, paper_rates, ratio_of_averages
 from egorecovery.cli.main import main
 from egorecovery.episodes import EpisodeStore
-from egorecovery.episodes.attempt_log import Activity, ActivityKind, Attempt, AttemptLog
+from egorecovery.episodes.attempt_log import UNKNOWN_TIME, Activity, ActivityKind, Attempt, AttemptLog
 from egorecovery.errors import AuditError
 from egorecovery.experiments.paper import figures
 from egorecovery.recovery import Annotation, AnnotationJournal
@@ -129,6 +129,17 @@ def test_an_operator_cannot_do_two_things_at_once(tmp_path):
         (tmp_path / "collection.jsonl").unlink()
     with pytest.raises(AuditError, match=r"setup of ada from .* overlap"):
         read_ledger([written(tmp_path, first, an_activity(ActivityKind.SETUP, 11, 60))])
+
+
+def test_imported_attempts_without_times_are_left_out_and_said(tmp_path, capsys):
+    long_ago = (UNKNOWN_TIME - NOON).total_seconds()
+    clips = [an_attempt(name, long_ago, operator="unknown") for name in ("clip-1", "clip-2")]  # both begin in 1970
+    root = written(tmp_path, an_attempt("a", 0), *clips)
+    ledger = read_ledger([root])
+    assert [attempt.episode for attempt in ledger.attempts] == ["a"]
+    assert ledger.untimed == 2
+    assert main(["audit", str(root)]) == 0
+    assert "not counted: 2 imported attempts" in capsys.readouterr().out
 
 
 def test_two_operators_may_work_at_the_same_time_and_attempts_may_touch(tmp_path):

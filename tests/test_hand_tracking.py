@@ -60,12 +60,14 @@ def write_hands(path: Path, **changes) -> Path:
     return path
 
 
-def write_video(path: Path, frames: int = SAMPLES, rate: int = 30) -> None:
+def write_video(path: Path, frames: int = SAMPLES, rate: int = 30, first: int = 0) -> None:
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=rate)
         stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
-        for image in make_images(frames, 64):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        for number, image in enumerate(make_images(frames, 64), first):
+            frame = av.VideoFrame.from_ndarray(image, format="rgb24")
+            frame.pts = number
+            container.mux(stream.encode(frame))
         container.mux(stream.encode())
 
 
@@ -198,6 +200,33 @@ def test_folder_of_frames_with_depth_and_calibration_is_a_clip_too(tmp_path):
     (head / "rgb" / "000003.jpg").symlink_to(tmp_path / "hands.npz")
     with pytest.raises(RecordingError, match="is a link"):
         HandClips.found([tmp_path / "clip"], HUMAN, hands, None).load(0, None)
+
+
+def test_hands_and_pictures_of_a_video_that_does_not_begin_at_zero_share_the_clock(tmp_path):
+    write_video(tmp_path / "late.mkv", first=45)  # 1.5 s
+    hands = write_hands(tmp_path / "late.npz")  # from the first frame on
+    recording = HandClips.found([tmp_path / "late.mkv"], HUMAN, hands, None).load(0, None)
+    np.testing.assert_allclose(recording.cameras["head"].timestamps_s, recording.motion.timestamps_s, atol=1e-3)
+    assert len(to_episode(recording)) == 50
+
+
+def test_a_clock_beside_a_video_is_the_clips_clock(tmp_path):
+    (tmp_path / "clip" / "head").mkdir(parents=True)
+    write_video(tmp_path / "clip" / "head" / "rgb.mp4")
+    clock_s = 7.0 + np.arange(SAMPLES) / 15  # half as fast as the video would be played
+    np.save(tmp_path / "clip" / "head" / "timestamps_s.npy", clock_s)
+    hands = write_hands(tmp_path / "hands.npz", timestamps_s=clock_s)
+    recording = HandClips.found([tmp_path / "clip"], HUMAN, hands, None).load(0, None)
+    np.testing.assert_array_equal(recording.cameras["head"].timestamps_s, clock_s)
+
+
+def test_hands_that_are_in_the_workspace_take_no_transform(tmp_path):
+    write_video(tmp_path / "clip.mp4")
+    (tmp_path / "placed.json").write_text(json.dumps({"workspace_from_data": np.eye(4).tolist()}))
+    hands = write_hands(tmp_path / "clip.npz", frame=np.array("workspace"))
+    clips = HandClips.found([tmp_path / "clip.mp4"], HUMAN, hands, tmp_path / "placed.json")
+    with pytest.raises(RecordingError, match="in the workspace frame already"):
+        clips.load(0, None)
 
 
 def test_truncated_video_is_refused_and_nothing_is_stored(tmp_path, capsys):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import zarr
+from scipy.spatial.transform import Rotation
 
 from aloha_files import make_episode
 from egorecovery.capture import to_episode
@@ -72,6 +73,42 @@ def test_robot_poses_pictures_and_grippers_come_without_padding(tmp_path):
     for ours, theirs in zip(Camera, CAMERAS, strict=True):
         frames = recording.cameras[ours].frames
         assert [frames.encoded(index).tobytes() for index in range(len(frames))] == told[theirs]
+
+
+def test_angles_that_pass_half_a_turn_are_between_their_neighbours_on_the_grid(tmp_path):
+    """A gripper that points down has a roll near pi."""
+    numbers = robot_numbers()
+    roll_rad = np.pi + np.linspace(-0.3, 0.3, FRAMES)
+    for name, ahead_rad in (("obs_ee_pose", 0.0), ("cmd_ee_pose", 0.01)):
+        for side in ("left", "right"):
+            turned = Rotation.from_euler("x", (roll_rad + ahead_rad)[:, None])
+            numbers[f"{side}.{name}"][:, 3:] = turned.as_quat(scalar_first=True)
+    write_episode(tmp_path / "ep.zarr", numbers)
+    episode = to_episode(importer(tmp_path / "ep.zarr").load(0, None))
+    wanted_rad = np.interp(episode.timestamps_s, np.arange(FRAMES) / FPS, roll_rad)
+    for column in (3, 10):
+        turn_rad = episode.state[:, column] - wanted_rad
+        np.testing.assert_allclose(turn_rad - turn_rad[0], 0.0, atol=1e-5)
+        assert turn_rad[0] / (2 * np.pi) == pytest.approx(round(turn_rad[0] / (2 * np.pi)), abs=1e-5)
+        np.testing.assert_allclose(episode.action[:, column] - episode.state[:, column], 0.01, atol=1e-5)
+
+
+def test_joints_beside_recorded_poses_have_effector_space_by_tool_axes_or_by_the_users_robot(tmp_path):
+    joints = np.tile(np.linspace(0.1, 0.4, FRAMES)[:, None], (1, 14))
+    write_episode(tmp_path / "ep.zarr", {**robot_numbers(), **authors_robot_numbers(joints, joints + 0.01)})
+    still = np.eye(4).tolist()
+    placed = tmp_path / "placed.json"
+    placed.write_text(json.dumps({"workspace_from_data": still, "tool_axes": {"approach": "+z", "opening": "+x"}}))
+    log = importer(tmp_path / "ep.zarr", replace(ROBOT, transform=placed)).load(0, None).motion
+    for name, shift_m in (("effector_state", 0.0), ("effector_action", 0.001)):
+        poses = unpack(getattr(log, name))
+        np.testing.assert_allclose(poses.position_m[:, 1], path_m(side=-1) + [shift_m, 0, 0], atol=1e-9)
+        np.testing.assert_allclose(poses.rotation[:, 1, :, 2], turns(side=-1).as_matrix()[:, :, 2], atol=1e-6)
+        np.testing.assert_allclose(poses.opening_01[:, 1], np.linspace(0, 1, FRAMES), atol=1e-9)
+    named = Robot(name="mine.xml", arms=workcell_arms, given=True)
+    log = importer(tmp_path / "ep.zarr", replace(ROBOT, robot=named)).load(0, None).motion
+    np.testing.assert_allclose(log.effector_state, workcell_arms().effector_vectors(log.state))
+    np.testing.assert_allclose(log.effector_m, unpack(log.effector_state).position_m)
 
 
 def test_transform_and_tool_axes_place_both_arms_and_give_effector_space(tmp_path):
@@ -163,7 +200,9 @@ def test_their_labels_are_kept_and_compared_with_ours(tmp_path, capsys):
     assert main(["label", str(store_path), "--compare"]) == 0
     printed = capsys.readouterr().out
     assert "-0.20" in printed
-    assert all(len(line) <= 80 for line in printed.splitlines())
+    table, _, following = printed.partition("next: ")
+    assert all(len(line) <= 80 for line in table.splitlines())
+    assert following.strip() == f"egorecovery inspect {store_path} --episode {found[0].episode}"
 
 
 def test_what_the_source_says_decides_never_the_embodiment(tmp_path):

@@ -9,12 +9,13 @@ import pytest
 from egorecovery.capture import ImportRules, PictureFit, load_recording, save_recording, to_episode
 from egorecovery.capture.film import raw_camera
 from egorecovery.capture.formats.camera_names import chosen_cameras
-from egorecovery.capture.formats.importer import UNKNOWN_TIME, ImportAs, Robot
+from egorecovery.capture.formats.importer import ImportAs, Robot
 from egorecovery.capture.formats.recordings import RecordingFolders
 from egorecovery.capture.importing import import_episodes
 from egorecovery.capture.synthetic import synthetic_recording
 from egorecovery.cli.main import main
 from egorecovery.episodes import PAPER_TASKS, Camera, EpisodeStore, Intrinsics, Source
+from egorecovery.episodes.attempt_log import UNKNOWN_TIME
 from egorecovery.errors import RecordingError
 from egorecovery.experiments.cell import settled
 from egorecovery.intent import label_store
@@ -184,14 +185,14 @@ def fitted_store(made_up, root, fits):
 def test_training_takes_the_robots_rule_into_its_checkpoint(made_up, tmp_path):
     letterboxed = dict.fromkeys(Source, "letterbox") | {Source.HUMAN_RECOVERY: "crop"}  # people's cameras are others
     store = fitted_store(made_up, tmp_path, letterboxed)
-    assert main(training_arguments(store, tmp_path / "run", steps=2)) == 0
+    assert main(training_arguments(store, tmp_path / "run", steps=1)) == 0
     assert open_checkpoint(tmp_path / "run").config.picture_fit == "letterbox"
-    assert main(training_arguments(store, tmp_path / "run", steps=2, resume=True)) == 0
+    assert main(training_arguments(store, tmp_path / "run", steps=1, resume=True)) == 0
 
 
 def test_robot_pictures_that_were_fitted_in_two_ways_cannot_be_trained_on_together(made_up, tmp_path, capsys):
     store = fitted_store(made_up, tmp_path, {Source.ROBOT_SUCCESS: "letterbox", Source.ROBOT_RECOVERY: "crop"})
-    assert main(training_arguments(store, tmp_path / "run", steps=2)) == 2
+    assert main(training_arguments(store, tmp_path / "run", steps=1)) == 2
     assert "fitted in different ways" in capsys.readouterr().err
 
 

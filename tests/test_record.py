@@ -2,14 +2,17 @@
 
 import errno
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from egorecovery.audit import audit, read_ledger
 from egorecovery.capture import load_recording, save_recording
 from egorecovery.capture.recording import RawCamera, Recording
+from egorecovery.capture.recording_files import load_header
 from egorecovery.capture.synthetic import TrackerFaults, synthetic_recording
 from egorecovery.cli.main import main
 from egorecovery.episodes import PAPER_TASKS, Camera, EpisodeStore, Source
@@ -115,6 +118,43 @@ def test_a_replayed_raw_recording_is_recorded_byte_for_byte_with_its_depth_and_i
     for name in ("keypoints_m", "wrist_rotation", "confidence"):
         np.testing.assert_array_equal(getattr(again.motion, name), getattr(original.motion, name))
     assert again.provenance.details["replay_of"] == "made"
+
+
+def test_hands_tracked_afterwards_keep_who_recorded_the_clip_when_and_at_what_cost(made, tmp_path, capsys):
+    original, clip = made
+    script = ONE_CLIP + "start\nwait end\ndiscard\n"
+    assert record(tmp_path / "raw", clip, original.source, script, task="cup_brush") == 0
+    [recorded] = [path.parent for path in (tmp_path / "raw").glob("*/recording.json")]
+    tracked = load_recording(recorded).motion
+    (recorded / "hands.npz").unlink()  # a camera's hands are tracked later
+    (tmp_path / "tracks").mkdir()
+    np.savez(
+        tmp_path / "tracks" / f"{recorded.name}.npz",
+        timestamps_s=tracked.timestamps_s,
+        keypoints=tracked.keypoints_m,
+        wrist_rotation=tracked.wrist_rotation,
+        confidence=tracked.confidence,
+        keypoint_order=np.array("mano"),
+        units=np.array("m"),
+        frame=np.array("workspace"),
+        tracker=np.array("mine"),
+    )
+    said = ["--hands", str(tmp_path / "tracks"), "--out", str(tmp_path / "store"), "--workers", "1"]
+    assert main(["import", str(tmp_path / "raw"), *said, "--operator", "bob"]) == 2
+    assert "--operator: recordings say it themselves" in capsys.readouterr().err
+    assert main(["import", str(tmp_path / "raw"), *said]) == 0
+
+    header, store = load_header(recorded), EpisodeStore(tmp_path / "store")
+    episode = store.read(header.id)
+    assert (episode.task, episode.source) == (header.task, header.source)
+    kept = replace(episode.provenance, details=header.provenance.details)
+    assert kept == header.provenance
+    assert header.provenance.details.items() < episode.provenance.details.items()
+    assert episode.provenance.details["tracker"] == "mine"
+    assert {camera: stream.intrinsics for camera, stream in episode.cameras.items()} == header.intrinsics
+    in_raw, in_store = (audit(read_ledger([tmp_path / folder])) for folder in ("raw", "store"))
+    assert in_raw == in_store
+    assert [(one.accepted, one.discarded) for one in in_store[0].accounts] == [(1, 1)]
 
 
 def test_every_second_of_a_session_is_booked_once(made, tmp_path):

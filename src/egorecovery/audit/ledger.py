@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from egorecovery.episodes import EpisodeStore, Source
-from egorecovery.episodes.attempt_log import SIMULATED, Activity, Attempt, AttemptLog
+from egorecovery.episodes.attempt_log import FIRST_KNOWN_TIME, SIMULATED, Activity, Attempt, AttemptLog
 from egorecovery.episodes.store import STORE
 from egorecovery.errors import AuditError
 from egorecovery.recovery import AnnotationJournal
@@ -34,6 +34,7 @@ class Ledger:
     attempts: tuple[Attempt, ...]
     activities: tuple[Activity, ...]
     read: tuple[Path, ...]  # the logs
+    untimed: int = 0  # attempts of other formats that do not say when: left out, for nobody knows what they cost
 
 
 def read_ledger(paths: Sequence[Path]) -> Ledger:
@@ -51,11 +52,15 @@ def read_ledger(paths: Sequence[Path]) -> Ledger:
             attempts[key] = _verdict(attempt, before, dropped), log.journal.path
         for activity in log.activities():
             activities.setdefault(activity, log.journal.path)
-    stretches = [_stretch(attempt, where) for attempt, where in attempts.values()]
+    timed = {key: one for key, one in attempts.items() if not _is_untimed(*one)}
+    stretches = [_stretch(attempt, where) for attempt, where in timed.values()]
     stretches += [_activity_stretch(activity, where) for activity, where in activities.items()]
     _refuse_overlaps(stretches)
     return Ledger(
-        attempts=tuple(attempt for attempt, _ in attempts.values()), activities=tuple(activities), read=tuple(logs)
+        attempts=tuple(attempt for attempt, _ in timed.values()),
+        activities=tuple(activities),
+        read=tuple(logs),
+        untimed=len(attempts) - len(timed),
     )
 
 
@@ -98,8 +103,16 @@ def moment(text: str, name: str, where: Path) -> datetime:
     return found
 
 
+def _name(attempt: Attempt) -> str:
+    return f"attempt {attempt.episode!r} of {attempt.operator}"
+
+
+def _is_untimed(attempt: Attempt, where: Path) -> bool:
+    return moment(attempt.started_at, f"{_name(attempt)}: started_at", where) < FIRST_KNOWN_TIME
+
+
 def _stretch(attempt: Attempt, where: Path) -> Stretch:
-    name = f"attempt {attempt.episode!r} of {attempt.operator}"
+    name = _name(attempt)
     if attempt.source not in list(Source):
         raise AuditError(f"{where}: {name} has source {attempt.source!r}, not one of {', '.join(Source)}")
     begins, ends = _span(name, attempt.started_at, attempt.stopped_at, where)

@@ -1,7 +1,7 @@
 """The directory of a raw recording, described in docs/formats.md: what a recording rig writes and `import` reads."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -35,12 +35,12 @@ def find_recordings(paths: list[Path]) -> list[Path]:
     """The recordings among these directories, and directly inside them."""
     found: list[Path] = []
     for path in paths:
-        if exists(path / DESCRIPTION):
+        if is_recording(path):
             found.append(path)
             continue
         with reading(path):
             folders = [path / name for name in names_in(path) if not name.startswith(".") and (path / name).is_dir()]
-        if not any(exists(folder / DESCRIPTION) for folder in folders):
+        if not any(is_recording(folder) for folder in folders):
             raise RecordingError(f"{path}: no {DESCRIPTION} there or one level down; see docs/formats.md")
         found += folders  # one without a description is no recording, and is told: it may have lost it
     return found
@@ -133,6 +133,21 @@ def load_header(directory: Path) -> RecordingHeader:
         )
 
 
+def is_recording(path: Path) -> bool:
+    return exists(path / DESCRIPTION)
+
+
+def recorded_cameras(
+    directory: Path, header: RecordingHeader, wanted: Collection[Camera] = tuple(Camera)
+) -> dict[Camera, RawCamera]:
+    with reading(directory):
+        return {
+            camera: _camera(inside(directory, camera), known)
+            for camera, known in header.intrinsics.items()
+            if camera in wanted
+        }
+
+
 def load_recording(directory: Path) -> Recording:
     """Everything of one recording; whatever is wrong with it is said with its file."""
     header = load_header(directory)
@@ -146,7 +161,7 @@ def _whole(directory: Path, header: RecordingHeader) -> Recording:
         id=header.id,
         task=header.task,
         source=header.source,
-        cameras={camera: _camera(inside(directory, camera), known) for camera, known in header.intrinsics.items()},
+        cameras=recorded_cameras(directory, header),
         motion=_robot(inside(directory, "robot.npz"))
         if order is None
         else _hands(inside(directory, "hands.npz"), order),
@@ -210,6 +225,8 @@ def _camera(directory: Path, known: Intrinsics) -> RawCamera:
 
 
 def _hands(path: Path, order: KeypointOrder) -> HandTracks:
+    if not path.exists():
+        raise RecordingError(f"{path} is missing: track the clip's hands, then say --hands (docs/hand_tracks.md)")
     streams = _streams(path, ("timestamps_s", "keypoints_m", "wrist_rotation", "confidence"))
     with _naming(path):
         return HandTracks(order=order, **streams)

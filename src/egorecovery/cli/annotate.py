@@ -116,7 +116,9 @@ class Annotate:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         if self.episode is None:
             confirmed = confirm_candidates(store, self.annotator, saved_at=now)
-            console.print(f"{len(confirmed)} candidates confirmed by {self.annotator}: {store.annotations_path}")
+            console.print(
+                f"{len(confirmed)} candidates confirmed by {self.annotator}: {store.annotations_path}", soft_wrap=True
+            )
         else:
             saved = self._save(store, self.episode, self.annotator, now)
             said = "discarded" if saved.discard else f"boundary {saved.boundary}"

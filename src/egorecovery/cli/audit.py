@@ -44,21 +44,27 @@ class Audit:
             require_matplotlib()
         ledger = read_ledger(self.logs)
         audits = audit(ledger)
-        wrote = self._write(audits) if self.out is not None else []
+        wrote = self._write(audits, ledger.untimed) if self.out is not None else []
         if self.json:
-            print_json(plain(audits))
+            print_json(plain(audits, ledger.untimed))
             return 0
         if not audits:
-            console.print("no attempt is logged there yet")
+            console.print("no attempt with known times is logged there yet")
         for one in audits:
             show(one)
+        if ledger.untimed:
+            console.print(
+                f"not counted: {ledger.untimed} imported attempts whose data do not say when they were made "
+                f"(import --recorded-at says it)",
+                soft_wrap=True,
+            )
         for path in wrote:
             console.print(f"wrote {path}", soft_wrap=True)
         again = f"egorecovery audit {' '.join(map(str, self.logs))} --out audit"
         console.print(f"next: {again if self.out is None else _look_closer(self.logs[0])}", soft_wrap=True)
         return 0
 
-    def _write(self, audits: "list[Audited]") -> list[Path]:
+    def _write(self, audits: "list[Audited]", untimed: int) -> list[Path]:
         import json
 
         from egorecovery.audit.figure import draw_hour
@@ -67,7 +73,7 @@ class Audit:
         assert self.out is not None
         self.out.mkdir(parents=True, exist_ok=True)
         wrote = [self.out / "audit.json"]
-        write_file(wrote[0], json.dumps(plain(audits), indent=2).encode())
+        write_file(wrote[0], json.dumps(plain(audits, untimed), indent=2).encode())
         for one in audits:
             wrote.append(self.out / ("hour_simulated.png" if one.simulated else "hour.png"))
             draw_hour(one, wrote[-1])
@@ -163,10 +169,11 @@ def hour_table(audited: "Audited") -> "Table":
     return table
 
 
-def plain(audits: "list[Audited]") -> dict[str, object]:
+def plain(audits: "list[Audited]", untimed: int) -> dict[str, object]:
     from egorecovery.audit.accounts import paper_rates
 
-    return {"audits": [_plain(one) for one in audits], "paper": _summary(paper_rates())}
+    counted = [_plain(one) for one in audits]
+    return {"audits": counted, "attempts_without_times": untimed, "paper": _summary(paper_rates())}
 
 
 def _plain(audited: "Audited") -> dict[str, object]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from egorecovery.capture import Imported, PictureFit
     from egorecovery.capture.formats.importer import ImportAs, Importer, Robot
 
-FRAMES_AND_SCALES = ("gripper_range", "transform")
+SAID_BY_RECORDINGS = ("task", "active", "source", "operator", "name", "recorded_at")
 WORKCELL = "the workcell's arms"
 
 
@@ -50,7 +50,7 @@ class Import:
     transform: Path | None = None
     """Where the data's frame lies in the workspace, JSON (docs/hand_tracks.md)."""
     hands: Path | None = None
-    """Hand tracks of clips that are only pictures: an npz, or a folder of them (docs/hand_tracks.md)."""
+    """Hand tracks of clips, recorded or only pictures: an npz, or a folder of them (docs/hand_tracks.md)."""
     image_size: int | None = None
     """Make pictures squares of that many pixels."""
     fit: Literal["letterbox", "crop"] = "letterbox"
@@ -120,9 +120,7 @@ class Import:
         if not self.paths:
             raise RecipeError("name what to import: recordings, a data set, or directories of them")
         if self.format == "recordings" and self.hands is None:
-            for said in ("task", "active", "source", "operator", "name", "recorded_at", "camera", *FRAMES_AND_SCALES):
-                if self._given(said):
-                    raise RecipeError(f"--{said.replace('_', '-')}: recordings say it themselves; leave it out")
+            self._refuse_what_recordings_say(*SAID_BY_RECORDINGS, "camera", "gripper_range", "transform")
         options: dict[str, Any] = {"aloha": self.aloha, "lerobot": self.lerobot, "egoverse": self.egoverse}
         for format in options.keys() - {self.format}:
             if self._given(format):
@@ -134,7 +132,8 @@ class Import:
         return open_data_set(self.format, self.paths, self._import_as(), options[self.format])
 
     def _hand_clips(self, hands: Path) -> "Importer":
-        from egorecovery.capture.formats.hand_clips import HandClips
+        from egorecovery.capture.formats.hand_clips import HandClips, clips_among
+        from egorecovery.capture.recording_files import is_recording
         from egorecovery.errors import RecipeError
 
         if self.format != "recordings":
@@ -142,7 +141,23 @@ class Import:
         for said in ("camera", "robot", "gripper_range"):
             if self._given(said):
                 raise RecipeError(f"--{said.replace('_', '-')} does not go with --hands; leave it out")
-        return HandClips.found(self.paths, self._import_as(), hands, self.transform)
+        paths = clips_among(self.paths)
+        recorded = [is_recording(path) for path in paths]
+        if any(recorded) and not all(recorded):
+            raise RecipeError(
+                f"{paths[recorded.index(True)]} is a recording, {paths[recorded.index(False)]} is none; "
+                f"import them one after the other"
+            )
+        if all(recorded):
+            self._refuse_what_recordings_say(*SAID_BY_RECORDINGS)
+        return HandClips.found(paths, None if all(recorded) else self._import_as(), hands, self.transform)
+
+    def _refuse_what_recordings_say(self, *names: str) -> None:
+        from egorecovery.errors import RecipeError
+
+        for name in names:
+            if self._given(name):
+                raise RecipeError(f"--{name.replace('_', '-')}: recordings say it themselves; leave it out")
 
     def _given(self, name: str) -> bool:
         return getattr(self, name) != getattr(Import(paths=()), name)
@@ -180,7 +195,7 @@ class Import:
             from egorecovery.kinematics.robot_file import load_arms
 
             load_arms(self.robot)  # a file that cannot be used is said now, not once per episode
-            return Robot(name=self.robot.name, arms=partial(load_arms, self.robot))
+            return Robot(name=self.robot.name, arms=partial(load_arms, self.robot), given=True)
         from egorecovery.workcell.kinematics import workcell_arms
 
         return Robot(name=WORKCELL, arms=workcell_arms)

@@ -43,9 +43,10 @@ def show(imported: Sequence[Imported], store: Path, *, as_json: bool) -> None:
         for one in (one for one in imported if one.outcome is outcome):
             what = "" if outcome is Outcome.UNREADABLE else f"{one.name}: "  # those name their file
             console.print(f"  {outcome} {what}{'; '.join(one.reasons)}", soft_wrap=True)
-    if any(one.accepted for one in imported):
-        console.print(f"store: {store}", soft_wrap=True)
-        console.print(f"next: egorecovery inspect {store}", soft_wrap=True)
+    console.print(f"store: {store}", soft_wrap=True)
+    if not any(one.accepted for one in imported):
+        console.print("nothing new is in it: mend what is named above, then run the same command again")
+    console.print(f"next: egorecovery inspect {store}", soft_wrap=True)
 
 
 def _summary(imported: Sequence[Imported]) -> dict[str, object]:

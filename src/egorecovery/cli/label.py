@@ -48,9 +48,11 @@ class Label:
         console.print(tally_table(tallies))
         unannotated = sum(tally.unannotated for tally in tallies.values())
         if unannotated:
-            console.print(
-                f"{unannotated} recovery episodes have no boundary yet: run 'egorecovery annotate {self.store}'"
-            )
+            console.print(f"{unannotated} recovery episodes have no boundary yet")
+        if any(tally.labelled + tally.unchanged for tally in tallies.values()):
+            console.print(f"wrote: {store.root / 'labels'}", soft_wrap=True)
+        following = f"annotate {self.store}" if unannotated else f"inspect {self.store}"
+        console.print(f"next: egorecovery {following}", soft_wrap=True)
         return 1 if set_aside else 0
 
 
@@ -68,6 +70,7 @@ def _compare(store: "EpisodeStore", *, as_json: bool) -> int:
         return 0
     if not found:
         console.print("no episode has both: labels that it came with, and ours")
+        console.print(f"next: egorecovery inspect {store.root}", soft_wrap=True)
         return 0
     table = Table(title="labels that episodes came with, beside ours", title_justify="left", box=SIMPLE)
     table.add_column("episode", overflow="fold")
@@ -79,6 +82,7 @@ def _compare(store: "EpisodeStore", *, as_json: bool) -> int:
         alike = "-" if one.intent_correlation is None else f"{one.intent_correlation:+.2f}"
         table.add_row(one.episode, shares[0], apart, *shares[1:], alike)
     console.print(table)
+    console.print(f"next: egorecovery inspect {store.root} --episode {found[0].episode}", soft_wrap=True)
     return 0
 
 

@@ -186,8 +186,9 @@ class Record:
         if not accepted:
             return f"next: egorecovery record --help, or record again into {self.out} and accept a clip"
         if self.source.startswith("human") and not replayed:
+            tracks = self.out.with_name(f"{self.out.name}_tracks")
             return (
-                f"next: put each clip's hands.npz into its folder (docs/collect.md, step 4), then "
-                f"egorecovery import {self.out} --out {store}"
+                f"next: track each clip's hands into {tracks}/CLIP.npz (docs/hand_tracks.md), then "
+                f"egorecovery import {self.out} --hands {tracks} --out {store}"
             )
         return f"next: egorecovery import {self.out} --out {store}"

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
+
+if TYPE_CHECKING:
+    from egorecovery.capture import RawCamera
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +18,7 @@ class Track:
     """
 
     clip: Positional[Path]
-    """A video, or a folder with head.mp4, head/rgb.mp4 or head/rgb/*.jpg; head/depth_mm.npy where there is depth."""
+    """A recording, a video, or a folder with head.mp4, head/rgb.mp4 or head/rgb/*.jpg, and head/depth_mm.npy."""
     out: Path
     """The hand file to write, npz."""
     python: Path
@@ -27,13 +31,11 @@ class Track:
     """The pictures are mirrored, as a front camera shows them."""
 
     def run(self) -> int:
-        from egorecovery.capture.formats.hand_clips import clip_cameras
         from egorecovery.capture.hand_tracking.clip_tracking import camera_poses, track_clip
         from egorecovery.capture.hand_tracking.tracker import HandTracker, mediapipe_command
         from egorecovery.cli.console import console, messages, progress_bar
-        from egorecovery.episodes import Camera
 
-        camera = clip_cameras(self.clip)[Camera.HEAD].load(None)
+        camera = self._head()
         poses = camera_poses(self.camera_poses, len(camera.frames))
         with (
             HandTracker.started(mediapipe_command(self.python, self.model)) as tracker,
@@ -54,7 +56,23 @@ class Track:
         console.print(f"{len(camera.frames)} pictures, hands seen: {seen} ({tracked.tracker})", soft_wrap=True)
         console.print(f"wrote: {self.out}", soft_wrap=True)
         console.print(
-            f"next: egorecovery import {self.clip} --hands {self.out} --task TASK --source human_recovery --out STORE",
+            f"next: egorecovery import {self.clip} --hands {self.out}{_still_to_say(self.clip)} --out STORE",
             soft_wrap=True,
         )
         return 0
+
+    def _head(self) -> "RawCamera":
+        from egorecovery.capture.formats.hand_clips import clip_pictures
+        from egorecovery.episodes import Camera
+        from egorecovery.errors import RecordingError
+
+        head = clip_pictures(self.clip, None, (Camera.HEAD,)).get(Camera.HEAD)
+        if head is None:
+            raise RecordingError(f"{self.clip}: no head camera was recorded, and hands are tracked in its pictures")
+        return head
+
+
+def _still_to_say(clip: Path) -> str:
+    from egorecovery.capture.recording_files import is_recording
+
+    return "" if is_recording(clip) else " --task TASK --source human_recovery"

@@ -1,6 +1,7 @@
 """Every attempt at an episode, kept or not, and the work around them: what the operator-hour accounting counts."""
 
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -10,6 +11,9 @@ from egorecovery.episodes.vocabulary import EpisodeId, Source, Task
 from egorecovery.storage.journal import Journal
 
 SIMULATED = "simulated "  # how the name of an operator begins whose times nobody measured
+# Where neither a data set nor a person says when: its episodes are laid end to end from here.
+UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST_KNOWN_TIME = UNKNOWN_TIME + timedelta(days=365)
 
 
 @runtime_checkable

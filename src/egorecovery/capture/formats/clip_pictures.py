@@ -48,15 +48,33 @@ class ClipCamera:
             depth_mm=self._depth(self.path / "depth_mm.npy"),
         )
 
+    @property
+    def has_clock(self) -> bool:
+        """Whether a file says when the pictures were taken; otherwise the video's container does."""
+        return self._clock_path.is_file()
+
+    @property
+    def _folder_of_its_own(self) -> Path | None:
+        """The folder head of head/rgb.mp4; head.mp4 has none."""
+        if self.path.is_dir():
+            return self.path
+        return self.path.parent if self.path.stem == "rgb" else None
+
+    @property
+    def _clock_path(self) -> Path:
+        return (self._folder_of_its_own or self.path) / "timestamps_s.npy"
+
     def _video(self, fit: PictureFit | None) -> RawCamera:
-        """At the times that the container gives its frames: a phone's video has no even rate."""
+        """A phone's video has no even rate, so each frame has its own time."""
         times_s = video_times_s(self.path)
+        times_s = self._clock(len(times_s)) if self.has_clock else times_s
         known = self._known(*video_size_hw(self.path))
-        depth_mm = self._depth(self.path.with_name("depth_mm.npy")) if self.path.stem == "rgb" else None
+        own = self._folder_of_its_own
+        depth_mm = self._depth(own / "depth_mm.npy") if own else None
         return raw_camera(video_pictures(self.path), times_s, known, fit, depth_mm)
 
     def _clock(self, frames: int) -> Float[ndarray, " N"]:
-        path = self.path / "timestamps_s.npy"
+        path = self._clock_path
         if not path.is_file():
             raise RecordingError(f"{path} is missing: when was each of the {frames} pictures taken, in seconds?")
         times_s = _mapped(path)

@@ -1,8 +1,8 @@
 """`egorecovery import --format egoverse`: Zarr episodes of EgoVerse, EgoMimic and the paper's authors as recordings."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -125,39 +125,61 @@ class EgoVerseEpisodes(Importer):
         return read[self.kind](streams, clock_s)
 
     def _joints(self, streams: EgoVerseStreams, clock_s: Float[ndarray, " N"]) -> RobotLog:
-        """Effectors as recorded where they are, else by forward kinematics."""
+        """Effectors by forward kinematics of the user's robot, else as recorded, else by the workcell's arms."""
         state, action = streams.joints()
         state, action = normalised(state, self.grippers["state"]), normalised(action, self.grippers["action"])
-        recorded_m = streams.recorded_positions_m()
-        if recorded_m is not None:
-            return RobotLog(timestamps_s=clock_s, state=state, action=action, effector_m=self._placed(recorded_m))
-        arms = self.wanted.robot.arms()
-        effector_state = arms.effector_vectors(state)
+        recorded = {} if self.wanted.robot.given else self._recorded_effectors(streams, state, action)
         return RobotLog(
-            timestamps_s=clock_s,
-            state=state,
-            action=action,
-            effector_m=unpack(effector_state).position_m,
-            effector_state=effector_state,
-            effector_action=arms.effector_vectors(action),
+            timestamps_s=clock_s, state=state, action=action, **(recorded or self._kinematics(state, action))
         )
+
+    def _recorded_effectors(self, streams: EgoVerseStreams, state: ndarray, action: ndarray) -> dict[str, ndarray]:
+        """Nothing where the episode has joints only; positions alone where tool axes are not known."""
+        position_m = streams.recorded_positions_m()
+        if position_m is None:
+            return {}
+        if self.placement.tool_axes is None or "poses" not in streams.episode.kinds:
+            return {"effector_m": self._placed(position_m)}
+        tools = self._tools(streams, {"state": state[:, COLUMNS], "action": action[:, COLUMNS]})
+        return {"effector_m": tools["state"].position_m, **self._in_effector_space(tools)}
+
+    def _kinematics(self, state: ndarray, action: ndarray) -> dict[str, ndarray]:
+        arms = self.wanted.robot.arms()
+        effectors = {"effector_state": arms.effector_vectors(state), "effector_action": arms.effector_vectors(action)}
+        return {"effector_m": unpack(effectors["effector_state"]).position_m, **effectors}
 
     def _poses(self, streams: EgoVerseStreams, clock_s: Float[ndarray, " N"]) -> RobotLog:
         """Without joint angles, the vectors hold x y z, roll pitch yaw and gripper per arm."""
-        vectors, effectors, position_m = {}, {}, np.empty(0)
-        for name, poses in zip(STREAMS, streams.tool_poses(), strict=True):
-            at_m = self._placed(poses[..., :3])
-            turns = self._turned(Rotation.from_quat(poses[..., 3:POSE].reshape(-1, 4), scalar_first=True).as_matrix())
-            opening_01 = self.grippers[name].opening_01(poses[..., POSE])
-            angles_rad = Rotation.from_matrix(turns.reshape(-1, 3, 3)).as_euler("xyz").reshape(-1, 2, 3)
-            vectors[name] = np.concatenate([at_m, angles_rad, opening_01[..., None]], axis=-1).reshape(-1, 14)
-            position_m = at_m if name == "state" else position_m
-            if self.placement.tool_axes is not None:
-                axes = turns @ self.placement.tool_axes
-                effectors[f"effector_{name}"] = pack(
-                    EffectorPoses(position_m=at_m, rotation=axes, opening_01=opening_01)
-                )
-        return RobotLog(timestamps_s=clock_s, effector_m=position_m, **vectors, **effectors)
+        openings = {
+            name: self.grippers[name].opening_01(poses[..., POSE])
+            for name, poses in zip(STREAMS, streams.tool_poses(), strict=True)
+        }
+        tools = self._tools(streams, openings)
+        return RobotLog(
+            timestamps_s=clock_s,
+            effector_m=tools["state"].position_m,
+            **dict(zip(STREAMS, _pose_vectors(tools["state"], tools["action"]), strict=True)),
+            **self._in_effector_space(tools),
+        )
+
+    def _tools(self, streams: EgoVerseStreams, openings: Mapping[str, ndarray]) -> dict[str, EffectorPoses]:
+        """Measured and commanded tool poses in the workspace, axes as the data names them."""
+        return {
+            name: EffectorPoses(
+                position_m=self._placed(poses[..., :3]),
+                rotation=self._turned(
+                    Rotation.from_quat(poses[..., 3:POSE].reshape(-1, 4), scalar_first=True).as_matrix()
+                ),
+                opening_01=openings[name],
+            )
+            for name, poses in zip(STREAMS, streams.tool_poses(), strict=True)
+        }
+
+    def _in_effector_space(self, tools: Mapping[str, EffectorPoses]) -> dict[str, ndarray]:
+        axes = self.placement.tool_axes
+        if axes is None:
+            return {}
+        return {f"effector_{name}": pack(replace(tool, rotation=tool.rotation @ axes)) for name, tool in tools.items()}
 
     def _keypoints(self, streams: EgoVerseStreams, clock_s: Float[ndarray, " N"]) -> HandTracks:
         points_m = streams.keypoints_m()
@@ -234,9 +256,18 @@ class EgoVerseEpisodes(Importer):
             notes.append("there are no joint angles: train with --action-space effector, not joint")
             if self.placement.tool_axes is None:
                 notes.append("no tool_axes in --transform: there will be no effector streams")
-        if self.kind == "joints" and self.wanted.robot is not None:
-            notes.append(f"effectors: as recorded where they are, else forward kinematics of {self.wanted.robot.name}")
+        if self.kind == "joints":
+            notes.append(self._said_of_effectors())
         return notes
+
+    def _said_of_effectors(self) -> str:
+        name = self.wanted.robot.name
+        if self.wanted.robot.given:
+            return f"effectors: forward kinematics of {name}"
+        said = f"effectors: as recorded where they are, else forward kinematics of {name}"
+        if self.placement.tool_axes is None:
+            said += ". Recorded ones give no effector streams without tool_axes in --transform; --robot FILE does"
+        return said
 
     def _warnings(self) -> list[str]:
         warnings = [why for _, why in self.unreadable]
@@ -244,6 +275,24 @@ class EgoVerseEpisodes(Importer):
         if without:
             warnings.append(f"{without} episodes have no {self.kind} and will be refused")
         return warnings
+
+
+def _pose_vectors(measured: EffectorPoses, commanded: EffectorPoses) -> list[Float[ndarray, "N 14"]]:
+    """x y z, roll pitch yaw and opening per arm.
+
+    Angles run on past +-pi: the grid's moments lie between samples, and half way from pi to -pi is 0. Commanded ones
+    stay within half a turn of the measured ones.
+    """
+    angles_rad = np.unwrap(_angles_rad(measured), axis=0)
+    ahead_rad = (_angles_rad(commanded) - angles_rad + np.pi) % (2 * np.pi) - np.pi
+    return [
+        np.concatenate([tool.position_m, turned_rad, tool.opening_01[..., None]], axis=-1).reshape(-1, 14)
+        for tool, turned_rad in ((measured, angles_rad), (commanded, angles_rad + ahead_rad))
+    ]
+
+
+def _angles_rad(tool: EffectorPoses) -> Float[ndarray, "N 2 3"]:
+    return Rotation.from_matrix(tool.rotation.reshape(-1, 3, 3)).as_euler("xyz").reshape(-1, 2, 3)
 
 
 def find_episodes(paths: Sequence[Path]) -> list[Path]:

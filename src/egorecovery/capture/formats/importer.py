@@ -14,14 +14,13 @@ from egorecovery.capture.formats.grippers import GripperRanges
 from egorecovery.capture.picture_fit import PictureFit
 from egorecovery.capture.recording import Recording
 from egorecovery.episodes import Camera, EpisodeId, Provenance, Source, Task, episode_id
+from egorecovery.episodes.attempt_log import UNKNOWN_TIME
 from egorecovery.episodes.pictures import below, beside, write_png
 from egorecovery.errors import RecordingError
 
 if TYPE_CHECKING:
     from egorecovery.kinematics.arms import Arms  # imports MuJoCo
 
-# Where no format and no person says when: episodes of one data set are laid end to end from here.
-UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 SHEET_COLUMNS, SHEET_HEIGHT_PX = 8, 160
 
 
@@ -31,6 +30,7 @@ class Robot:
 
     name: str  # for people: a file, or the workcell's own arms
     arms: Callable[[], "Arms"]  # a function at module level or a partial of one: it goes to worker processes
+    given: bool = False  # by the user, not assumed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +47,11 @@ class ImportAs:
     grippers: GripperRanges = field(default_factory=dict)  # what state and action read, closed and open
     transform: Path | None = None  # from the data's frame to the workspace frame (docs/hand_tracks.md)
 
+    @property
+    def has_clock(self) -> bool:
+        """Whether anybody says when it was."""
+        return self.recorded_at != UNKNOWN_TIME
+
     def id_of(self, data_set: str, number: int) -> EpisodeId:
         """Safe as a folder, whatever the data set is called."""
         safe = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.name or data_set).lstrip("-._")[:110]
@@ -57,7 +62,7 @@ class ImportAs:
     ) -> Provenance:
         """Of an episode that began `started_s` after the first one."""
         started = self.recorded_at + timedelta(seconds=started_s)
-        unknown = {"wall_clock": "unknown"} if self.recorded_at == UNKNOWN_TIME else {}
+        unknown = {} if self.has_clock else {"wall_clock": "unknown"}
         return Provenance(
             operator=self.operator,
             started_at=started.isoformat(timespec="milliseconds"),
