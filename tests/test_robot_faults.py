@@ -178,16 +178,24 @@ def test_limits_of_another_robot_are_refused():
 # ---- in real time, with the driver's thread and the watchdog ----
 
 
-def run_point(robot, server, log=None, **more):
+PATIENT = workcell_limits(hold_s=10.0, answer_s=10.0, observation_age_s=10.0)  # a busy machine is no fault
+
+
+def run_point(robot, server, log=None, limits=None, **more):
     return run_robot(
-        robot, lambda: PolicyClient(server.url), workcell_limits(), log=Log() if log is None else log, attended=False, **more
+        robot,
+        lambda: PolicyClient(server.url),
+        limits or workcell_limits(),
+        log=Log() if log is None else log,
+        attended=False,
+        **more,
     )
 
 
 def test_a_run_in_real_time_ends_at_rest_when_it_is_finished():
     robot = PointRobot()
     with ScriptedServer() as server:
-        report = run_point(robot, server, is_finished=lambda: len(robot.commands) > 20)
+        report = run_point(robot, server, limits=PATIENT, is_finished=lambda: len(robot.commands) > 20)
     assert report.fault is None
     assert report.ended_well
     moves = np.abs(np.diff(robot.commands, axis=0)).max(axis=1)
@@ -408,7 +416,7 @@ def test_ctrl_c_while_the_robot_brakes_at_the_end_of_a_run_does_not_cut_the_brak
 
     robot, log = Interrupted(), Log()
     with ScriptedServer() as server:
-        report = run_point(robot, server, log=log, is_finished=lambda: len(robot.commands) > 20)
+        report = run_point(robot, server, log, PATIENT, is_finished=lambda: len(robot.commands) > 20)
     assert log[-1][0] == "at rest"
     assert report.status.phase is Phase.STOPPED
 
@@ -416,7 +424,9 @@ def test_ctrl_c_while_the_robot_brakes_at_the_end_of_a_run_does_not_cut_the_brak
 def test_in_shadow_mode_the_robot_is_told_nothing(tmp_path):
     robot = PointRobot()
     with ScriptedServer() as server:
-        report = run_point(robot, server, mode=Mode(shadow=True), is_finished=lambda: len(server.observations) > 1)
+        report = run_point(
+            robot, server, limits=PATIENT, mode=Mode(shadow=True), is_finished=lambda: len(server.observations) > 1
+        )
     assert report.status.cycles > 5
     assert (robot.commands, robot.holds, robot.was_stopped.is_set()) == ([], 0, False)
 
