@@ -462,6 +462,13 @@ def test_a_full_disk_leaves_the_robot_alone_and_is_said_at_the_end():
     assert log.summary == "log: /dev/full is incomplete: No space left on device"
 
 
+def test_a_log_that_cannot_be_opened_is_said_before_anything_moves(tmp_path):
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "file" / "log.jsonl"):
+        with pytest.raises(RobotError, match=r"--log \S+: cannot be written: "):
+            EventLog(path)
+
+
 def test_numbers_that_json_does_not_have_are_logged_as_text(tmp_path):
     with EventLog(tmp_path / "log.jsonl") as log:
         log("clamp", 1.23456789, wanted=np.array([np.nan, np.inf, 0.5]), rule=Clamp.POSITION)

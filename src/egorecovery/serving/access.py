@@ -51,7 +51,7 @@ class AccessRules:
     def _knows_key(self, headers: Sequence[str]) -> bool:
         scheme, _, key = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
         assert self.api_key is not None
-        same = hmac.compare_digest(key.strip().encode(errors="surrogateescape"), self.api_key.encode())
+        same = hmac.compare_digest(key.strip().encode(), self.api_key.encode())
         return same and scheme.lower() == "api-key"
 
 
