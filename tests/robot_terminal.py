@@ -6,7 +6,9 @@ import pty
 import select
 import subprocess
 import sys
+import time
 
+from egorecovery.robot.terminal import QUIET_S
 from robot_limits import FOLDER
 
 
@@ -36,6 +38,18 @@ class Terminal:
 
     def press(self, key):
         os.write(self._file, key)
+
+    def rearm(self):
+        """As a person does: waits a moment, presses, looks, and tries again."""
+        for _ in range(10):
+            os.write(self._file, b"r")
+            quiet_from_s = time.monotonic()
+            while (left_s := quiet_from_s + QUIET_S + 0.3 - time.monotonic()) > 0:
+                if select.select([self._file], [], [], left_s)[0]:
+                    self.shown += os.read(self._file, 4096).decode()
+                if not self.shown[self.shown.rindex("\r") :].startswith("\rstopped"):
+                    return
+        raise AssertionError(self.shown)
 
     def end(self):
         code = self.process.wait(30)

@@ -1,15 +1,19 @@
 """The robot's connection to a policy server: light, and it hands on nothing that a robot may not be told."""
 
 import json
+import socket
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
+from websockets.server import ServerProtocol
 
 from egorecovery.errors import EgoRecoveryError, ServerError, ServerSilent
 from egorecovery.serving.client import PolicyClient
-from scripted_server import HORIZON, ScriptedServer, smooth
+from egorecovery.serving.wire import encode
+from scripted_server import HORIZON, ScriptedServer, metadata, smooth
 
 OBSERVATION = {"state": np.zeros(14, np.float32), "images": {"head": np.zeros((16, 16, 3), np.uint8)}}
 LIGHT = {"numpy", "msgpack", "websockets", "egorecovery"}
@@ -80,6 +84,35 @@ def test_a_silent_server_is_given_up_after_the_time_it_was_given():
             client.infer(OBSERVATION, 5.0)
         with pytest.raises(ServerSilent, match=r"no answer within 0.05 s"):
             client.infer(OBSERVATION, 0.05)
+
+
+def greet_and_read_nothing(listening: socket.socket, let_go: threading.Event) -> None:
+    connection, _ = listening.accept()
+    with connection:
+        protocol = ServerProtocol()
+        protocol.receive_data(connection.recv(4096))
+        (request,) = protocol.events_received()
+        protocol.send_response(protocol.accept(request))
+        protocol.send_binary(encode(metadata().to_message()))
+        for part in protocol.data_to_send():
+            connection.sendall(part)
+        let_go.wait(30)
+
+
+def test_a_server_that_reads_nothing_is_not_waited_for_for_ever(monkeypatch):
+    monkeypatch.setattr("egorecovery.serving.client.SEND_S", 1)
+    large = {**OBSERVATION, "images": {"head": np.zeros((4000, 4000, 3), np.uint8)}}  # more than sockets keep
+    let_go = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=greet_and_read_nothing, args=(listening, let_go))
+        thread.start()
+        with (
+            PolicyClient(f"ws://127.0.0.1:{listening.getsockname()[1]}") as client,
+            pytest.raises(ServerError, match="the server is gone"),
+        ):
+            client.infer(large, 30.0)
+        let_go.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("url", ["ws://127.0.0.1:1", "http://127.0.0.1:1", "nonsense", "ws://"])

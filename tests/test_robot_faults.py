@@ -22,9 +22,10 @@ from egorecovery.robot.clock import SteppedClock
 from egorecovery.robot.command_filter import Clamp
 from egorecovery.robot.controller import Controller, Mode
 from egorecovery.robot.event_log import EventLog
-from egorecovery.robot.guard import Cause, Phase
+from egorecovery.robot.guard import Cause, Fault, Phase
 from egorecovery.robot.running import run_robot
 from egorecovery.robot.served_rollout import roll_served
+from egorecovery.robot.terminal import Person
 from egorecovery.robot.workcell_robot import JOINT_NAMES, WorkcellRobot
 from egorecovery.serving.client import PolicyClient
 from egorecovery.workcell.robot import HIGHEST_TARGET, LOWEST_TARGET
@@ -177,16 +178,24 @@ def test_limits_of_another_robot_are_refused():
 # ---- in real time, with the driver's thread and the watchdog ----
 
 
-def run_point(robot, server, log=None, **more):
+PATIENT = workcell_limits(hold_s=10.0, answer_s=10.0, observation_age_s=10.0)  # a busy machine is no fault
+
+
+def run_point(robot, server, log=None, limits=None, **more):
     return run_robot(
-        robot, lambda: PolicyClient(server.url), workcell_limits(), log=log or Log(), attended=False, **more
+        robot,
+        lambda: PolicyClient(server.url),
+        limits or workcell_limits(),
+        log=Log() if log is None else log,
+        attended=False,
+        **more,
     )
 
 
 def test_a_run_in_real_time_ends_at_rest_when_it_is_finished():
     robot = PointRobot()
     with ScriptedServer() as server:
-        report = run_point(robot, server, is_finished=lambda: len(robot.commands) > 20)
+        report = run_point(robot, server, limits=PATIENT, is_finished=lambda: len(robot.commands) > 20)
     assert report.fault is None
     assert report.ended_well
     moves = np.abs(np.diff(robot.commands, axis=0)).max(axis=1)
@@ -202,6 +211,43 @@ class HangingRobot(PointRobot):
         super().command(joints)
         if len(self.commands) == 5:
             self.was_stopped.wait(30)
+
+
+class LateRobot(PointRobot):
+    """Its joints hang, and come back once the robot's own stop has been called."""
+
+    looks = 0
+
+    def measure(self):
+        self.looks += 1
+        if self.looks == 30:
+            assert self.was_stopped.wait(30)
+            self.commands_before_stop = len(self.commands)
+        return super().measure()
+
+
+def test_a_driver_that_comes_back_after_the_robots_own_stop_is_commanded_nothing():
+    robot = LateRobot()
+    with ScriptedServer() as server:
+        report = run_point(robot, server)
+    assert report.fault.cause is Cause.DRIVER
+    assert 0 < len(robot.commands) == robot.commands_before_stop
+
+
+class NeverThere(PointRobot):
+    """Its first look at the joints never ends."""
+
+    def measure(self):
+        self.was_stopped.wait(30)
+        return super().measure()
+
+
+def test_a_driver_that_hangs_in_its_first_cycle_is_noticed():
+    robot = NeverThere()
+    with ScriptedServer() as server:
+        report = run_point(robot, server)
+    assert report.fault.cause is Cause.DRIVER
+    assert not robot.commands
 
 
 class RaisingRobot(PointRobot):
@@ -300,7 +346,7 @@ def test_any_key_stops_the_robot_and_only_a_person_rearms_it(tmp_path):
         terminal.press(b"\x13")  # Ctrl-S would stop the terminal instead
         terminal.until("stopped (person): the stop key")
         terminal.press(b"x")  # neither of the two keys: nothing happens
-        terminal.press(b"r")
+        terminal.rearm()
         terminal.until("running")
         terminal.press(b"\x1a")  # Ctrl-Z would suspend the program in the middle of a motion
         terminal.until("q ends")
@@ -315,7 +361,7 @@ def test_after_a_fault_of_the_server_a_person_can_rearm_and_the_client_connects_
     with ScriptedServer("garbage") as server:
         terminal = Terminal(ROBOT, server, tmp_path, "--replan", "5")
         terminal.until("stopped (server)")
-        terminal.press(b"r")
+        terminal.rearm()
         terminal.until("running")
         terminal.until("stopped (server)")
         terminal.press(b"q")
@@ -334,10 +380,53 @@ def test_a_polite_kill_brakes_before_the_program_ends(tmp_path, number):
     assert [event["event"] for event in terminal.events()][-2:] == ["stop", "at rest"]
 
 
+def pressed(*keys):
+    """The phase after each (time, keys), of a robot that was stopped at 10 s."""
+    controller = Controller(workcell_limits(), 25.0, Mode())
+    controller.stop(Fault(Cause.SERVER, "gone"), 10.0)
+    times = iter(moment_s for moment_s, _ in keys)
+    person = Person(controller, lambda: next(times), keys=0, write=str)
+    phases = []
+    for _, pressed in keys:
+        person._press(pressed)
+        phases.append(controller.phase)
+    return phases
+
+
+def test_a_key_alone_rearms_and_keys_hit_in_a_hurry_never_do():
+    assert pressed((12.0, b"r")) == [Phase.READY]
+    for keys in (b"\x1bOR", b"jr", b"rr", b" "):  # F3, and hands on the keyboard
+        assert pressed((12.0, keys)) == [Phase.STOPPED]
+    held = [(12.0 + 0.1 * count, b"r") for count in range(30)]  # the first key stops at once where it re-armed
+    assert Phase.READY not in pressed((11.9, b"x"), *held)
+    assert pressed((11.9, b"x"), (13.0, b"r"))[-1] is Phase.READY
+
+
+def test_ctrl_c_while_the_robot_brakes_at_the_end_of_a_run_does_not_cut_the_braking_short():
+    class Interrupted(PointRobot):
+        """Ctrl-C arrives with the second command after the run was over."""
+
+        after_end = 0
+
+        def command(self, joints):
+            super().command(joints)
+            self.after_end += len(self.commands) > 20
+            if self.after_end == 2:
+                signal.raise_signal(signal.SIGINT)
+
+    robot, log = Interrupted(), Log()
+    with ScriptedServer() as server:
+        report = run_point(robot, server, log, PATIENT, is_finished=lambda: len(robot.commands) > 20)
+    assert log[-1][0] == "at rest"
+    assert report.status.phase is Phase.STOPPED
+
+
 def test_in_shadow_mode_the_robot_is_told_nothing(tmp_path):
     robot = PointRobot()
     with ScriptedServer() as server:
-        report = run_point(robot, server, mode=Mode(shadow=True), is_finished=lambda: len(server.observations) > 1)
+        report = run_point(
+            robot, server, limits=PATIENT, mode=Mode(shadow=True), is_finished=lambda: len(server.observations) > 1
+        )
     assert report.status.cycles > 5
     assert (robot.commands, robot.holds, robot.was_stopped.is_set()) == ([], 0, False)
 
@@ -371,6 +460,13 @@ def test_a_full_disk_leaves_the_robot_alone_and_is_said_at_the_end():
         for number in range(100):
             log("chunk", float(number), gate=float("nan"))
     assert log.summary == "log: /dev/full is incomplete: No space left on device"
+
+
+def test_a_log_that_cannot_be_opened_is_said_before_anything_moves(tmp_path):
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "file" / "log.jsonl"):
+        with pytest.raises(RobotError, match=r"--log \S+: cannot be written: "):
+            EventLog(path)
 
 
 def test_numbers_that_json_does_not_have_are_logged_as_text(tmp_path):

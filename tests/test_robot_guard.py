@@ -276,6 +276,8 @@ def test_an_answer_that_comes_after_the_stop_changes_nothing():
     assert sim.cycle().command is None
     assert sim.subject.rearm("test", sim.now_s)
     assert sim.cycle().command is None  # what was asked before the stop is forgotten
+    sim.subject.add(path(sim.joints), captured_s=sim.now_s - 0.1, now_s=sim.now_s)
+    assert sim.cycle().command is None  # and so is its answer where it comes after the re-arm
 
 
 def test_the_ramp_slows_the_policy_down_instead_of_leaving_it_behind():

@@ -2,30 +2,34 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from egorecovery.evaluation import Inquiry, bench_protocol  # noqa: E402 - torch is an extra
+from egorecovery.episodes import Embodiment  # noqa: E402 - torch is an extra
+from egorecovery.evaluation import Inquiry, bench_protocol  # noqa: E402
 from egorecovery.evaluation.pool import run_here  # noqa: E402
 from egorecovery.evaluation.rollout import RolloutJob  # noqa: E402
+from egorecovery.kinematics.action_space import anchored_dims  # noqa: E402
+from egorecovery.policy import CorrectionConfig  # noqa: E402
 from egorecovery.policy.inference import TrainedPolicy  # noqa: E402
 from egorecovery.policy.normaliser import Normaliser  # noqa: E402
 from egorecovery.robot.served_rollout import roll_served  # noqa: E402
 from egorecovery.serving.client import PolicyClient  # noqa: E402
+from egorecovery.workcell.kinematics import HOME, workcell_arms  # noqa: E402
 from policy_server import served  # noqa: E402
-from robot_limits import unbound_limits  # noqa: E402
+from robot_limits import unbound_limits, workcell_limits  # noqa: E402
 from tiny_policy import statistics, tiny_policy  # noqa: E402
 from tiny_served import tiny_served  # noqa: E402
 
 HORIZON = 20
+SHARED = {"action_space": "effector", "action_dim": 20, "decoders": "shared", "relative_actions": True}
 PROTOCOL = replace(bench_protocol("cube_stack", HORIZON), time_limit_s=3.2, starts_seed="tests")
 
 
 def lively_source(seed: int = 1) -> TrainedPolicy:
     """Random weights whose actions are joint targets around home, so that the arms move and hit things."""
-    from egorecovery.workcell.kinematics import HOME
-
     policy = tiny_policy(seed=seed, horizon=HORIZON)
     known = statistics()
     for normaliser in known.action.values():
@@ -63,3 +67,24 @@ def test_the_evaluation_through_server_and_robot_client_gives_the_outcomes_of_on
         assert ending.decisions > 1
         assert controller.status.fault is None
     assert len({ending.gates for ending in here}) == len(here)  # each start was another one
+
+
+def test_a_policy_with_a_shared_decoder_moves_the_arms_through_inverse_kinematics_inside_ordinary_limits():
+    correction = CorrectionConfig(film_std=0.5, film_on_human=True)
+    policy = tiny_policy(correction, horizon=HORIZON, **SHARED)
+    known, arms = statistics(spread=0.01, dimensions=20), workcell_arms()
+    turned = ~anchored_dims("effector")  # positions count from where the arms are; axes of rotation do not
+    known.action[Embodiment.ROBOT].centre_A[turned] = arms.effector_vectors(HOME[None])[0, turned]
+    source = TrainedPolicy(policy, known, name="shared", device=torch.device("cpu"))
+    commands = []
+    with served(tiny_served(source, horizon=HORIZON, arms=arms)) as server:
+        _, controller = roll_served(
+            jobs(source, PROTOCOL)[0],
+            lambda: PolicyClient(server.url),
+            workcell_limits(),
+            on_cycle=lambda robot, _: commands.append(robot.cell.robot.target()),
+        )
+    assert controller.status.fault is None
+    assert controller.status.chunks > 1
+    assert controller.status.cycles > HORIZON
+    assert 0.01 < np.ptp(commands, axis=0)[np.arange(14) % 7 != 6].max() < 0.5

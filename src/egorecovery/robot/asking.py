@@ -47,11 +47,11 @@ class Asker:
         try:
             return self._ask()
         except (ServerError, RobotError) as error:
-            self.close()
             cause = Cause.NO_ANSWER if isinstance(error, ServerSilent) else Cause.SERVER
             self._controller.stop(Fault(cause, str(error)), self._clock.now_s())
         except Exception as error:  # of somebody's driver: whatever it is, the robot must rest
             self._controller.stop(Fault(Cause.DRIVER, f"read: {type(error).__name__}: {error}"), self._clock.now_s())
+        self.close()  # only now: closing may take a while, and a late answer must not be taken for the next one
         return False
 
     def _ask(self) -> bool:
@@ -89,7 +89,10 @@ def check_fit(metadata: ServerMetadata, robot: Robot, limits: Limits) -> None:
             "this order"
         )
     if metadata.action_space != "joint":
-        raise RobotError(f"the server answers in {metadata.action_space} space; robots here take joint targets")
+        raise RobotError(
+            f"the server answers in {metadata.action_space} space; robots here take joint targets: start the server "
+            "with --answer joints"
+        )
     joints = len(limits.joints)
     if metadata.action_dim != joints or metadata.state_dim != joints:
         raise RobotError(

@@ -1,5 +1,6 @@
 """One robot under control: chunks in, one safe command per cycle out. Threads share it; time is an argument."""
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -60,6 +61,7 @@ class Controller:
         self._lock = threading.RLock()
         self._status = Status()
         self._clamped: Counter[tuple[str, Clamp]] = Counter()
+        self._rearmed_s = -math.inf
         self._moving_since_s: float | None = None
         self._due_since_s: float | None = None  # since when a chunk has been wanted
         self._refusal = ""  # why an observation was not used
@@ -88,7 +90,7 @@ class Controller:
     def add(self, reply: Reply, captured_s: float, now_s: float) -> None:
         """The policy's answer to an observation."""
         with self._lock:
-            if not self._is_armed:
+            if not self._is_armed or captured_s < self._rearmed_s:
                 return  # it was stopped meanwhile: what was asked before has no meaning after
             skipped = self._player.add(reply.actions, captured_s, now_s)
             self._due_since_s, self._refusal = None, ""
@@ -123,6 +125,7 @@ class Controller:
             if not self._guard.rearm():
                 return False
             self._player.reset()
+            self._rearmed_s = now_s
             self._moving_since_s = self._due_since_s = None
             self._status = replace(self._status, phase=Phase.READY, fault=None, gate=None, intent=None)
             self._log("rearmed", now_s, by=by)

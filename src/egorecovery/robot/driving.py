@@ -1,6 +1,7 @@
 """Control cycles: measure, decide, command, at the robot's rate."""
 
 import threading
+from collections.abc import Callable
 
 from egorecovery.robot.clock import Clock
 from egorecovery.robot.controller import Controller
@@ -9,12 +10,17 @@ from egorecovery.robot.robot import Robot
 from egorecovery.robot.watchdog import Heartbeat, Watchdog
 
 
-def drive_once(robot: Robot, controller: Controller, clock: Clock) -> Cycle | None:
-    """One control cycle; None where the robot's driver failed, and was told to stop by itself."""
+def drive_once(
+    robot: Robot, controller: Controller, clock: Clock, may_command: Callable[[], bool] = lambda: True
+) -> Cycle | None:
+    """One control cycle; None where the robot's driver failed, and was told to stop by itself.
+
+    `may_command` is asked last: while `measure` hung, the watchdog may have told the robot to stop.
+    """
     try:
         measured = robot.measure()
         cycle = controller.cycle(clock.now_s(), measured)
-        if controller.mode.shadow:
+        if controller.mode.shadow or not may_command():
             return cycle
         if cycle.command is not None:
             robot.command(cycle.command)
@@ -51,9 +57,10 @@ class Driver:
 
     def _drive(self) -> None:
         due_s = self._clock.now_s()
+        self._heartbeat.beat(due_s)  # the first cycle may hang, too
         while not self._over.is_set() and not self.failed:
             now_s = self._clock.now_s()
-            if drive_once(self._robot, self._controller, self._clock) is None:
+            if drive_once(self._robot, self._controller, self._clock, lambda: not self.failed) is None:
                 self.failed = True
                 return
             self._heartbeat.beat(self._clock.now_s())
@@ -66,5 +73,5 @@ class Driver:
             return
         reason = f"a control cycle has not ended for {silent_s:.2f} s (limit {self._heartbeat.limit_s:g} s)"
         self._controller.stop(Fault(Cause.DRIVER, reason), self._clock.now_s())
-        self.failed = True
+        self.failed = True  # nothing is commanded after the robot's own stop
         self._robot.stop()

@@ -16,6 +16,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from egorecovery.errors import RobotError
+
 
 @runtime_checkable
 class Log(Protocol):
@@ -32,9 +34,12 @@ class EventLog:
     """A file that is appended to by a thread of its own, so that no control cycle waits for it."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._file = path.open("a", encoding="utf-8")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise RobotError(f"--log {path}: cannot be written: {error.strerror}") from None
         self.problem: OSError | None = None  # a full disk: the robot goes on, the log is incomplete
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="event log", daemon=True)

@@ -57,9 +57,12 @@ def run_robot(
     log("server", clock.now_s(), model=metadata.model, checkpoint=metadata.checkpoint)
     driver = Driver(robot, controller, clock)
     on_start(controller)
-    with _stopped_by_signals(controller, clock), _person_or_nobody(controller, clock, attended) as person:
-        driver.start()
+    with (
+        _stopped_by_signals(controller, clock) as signals,
+        _person_or_nobody(controller, clock, attended) as person,
+    ):
         try:
+            driver.start()
             while not driver.failed:
                 if controller.phase is Phase.STOPPED:
                     if person is None or person.wants_end.is_set():
@@ -69,6 +72,7 @@ def run_robot(
                 if not asker.ask_if_wanted():
                     clock.sleep_until(clock.now_s() + LOOK_S)
         finally:
+            signals.interrupt = False
             controller.stop(Fault(Cause.FINISHED, "the run is over"), clock.now_s())
             _wait_for_rest(driver, controller, clock, limits.stop_s(robot.rate_hz))
             driver.close()
@@ -89,26 +93,29 @@ def _wait_for_rest(driver: Driver, controller: Controller, clock: Clock, stop_s:
         clock.sleep_until(clock.now_s() + LOOK_S)
 
 
+@dataclass
+class _Signals:
+    interrupt: bool = True  # whether a signal still ends what this thread does; not while the robot is brought to rest
+
+
 @contextmanager
-def _stopped_by_signals(controller: Controller, clock: Clock) -> Iterator[None]:
+def _stopped_by_signals(controller: Controller, clock: Clock) -> Iterator[_Signals]:
     """Ctrl-C, a polite kill and a closed terminal brake first; only the main thread can be told of them."""
+    signals = _Signals()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield signals
         return
 
-    told = False
-
     def stop(number: int, _: object) -> None:
-        nonlocal told
         reason = f"{signal.Signals(number).name} from the operating system"
         controller.stop(Fault(Cause.PERSON, reason), clock.now_s())
-        if not told:  # a second Ctrl-C must not end the program while it brakes
-            told = True
+        if signals.interrupt:
+            signals.interrupt = False
             raise KeyboardInterrupt
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        yield
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

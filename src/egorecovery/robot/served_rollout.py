@@ -6,6 +6,7 @@ exactly as in the evaluator's own process; `tests/test_served_rollout.py` holds 
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from egorecovery.evaluation.protocol import EvaluationProtocol
 from egorecovery.evaluation.rollout import Attempts, Ending, RolloutJob, stage, workcell_for
@@ -55,13 +56,14 @@ def roll_served(
     asker = Asker(robot, connect, controller, clock)
     metadata = asker.connect()
     log("server", clock.now_s(), model=metadata.model, checkpoint=metadata.checkpoint)
-    attempts, gates = Attempts(cell), []
+    attempts, gates, intents = Attempts(cell), [], []
     try:
         while robot.outcome is None:
             chunks = controller.status.chunks
             asker.ask_if_wanted()
             if controller.status.chunks > chunks:
                 gates.append(controller.status.gate)
+                intents.append(controller.status.intent)
             cycle = drive_once(robot, controller, clock)
             if cycle is not None and cycle.command is not None:
                 attempts.watch(cycle.command)
@@ -71,7 +73,8 @@ def roll_served(
             clock.sleep_until(clock.now_s() + 1.0 / robot.rate_hz)
     finally:
         asker.close()
-    return _ending(robot, start, controller.status, attempts.retries, tuple(gates)), controller
+    ending = _ending(robot, start, controller.status, attempts.retries, tuple(gates))
+    return replace(ending, intents=tuple(intents)), controller
 
 
 def roll_in_real_time(

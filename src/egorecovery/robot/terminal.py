@@ -1,5 +1,6 @@
 """The person at the robot: any key stops it; at rest 'r' re-arms and 'q' ends. Draws the gate meter meanwhile."""
 
+import math
 import os
 import select
 import sys
@@ -14,6 +15,8 @@ from egorecovery.robot.gate_meter import meter_line
 from egorecovery.robot.guard import Cause, Fault, Phase
 
 DRAW_S = 0.1
+QUIET_S = 1.0  # without a key before one re-arms: longer than a held key waits before it repeats
+KEYS = f"wait {QUIET_S:g} s, then r re-arms the robot, q ends"
 Write = Callable[[str], object]
 
 
@@ -24,6 +27,7 @@ class Person:
         self._controller, self._now_s, self._keys, self._write = controller, now_s, keys, write
         self._over = threading.Event()
         self._told: Phase | None = None
+        self._pressed_s = -math.inf
         self.wants_end = threading.Event()
         self._thread = threading.Thread(target=self._attend, name="person", daemon=True)
 
@@ -39,22 +43,35 @@ class Person:
         while not self._over.is_set():
             ready, _, _ = select.select([self._keys], [], [], DRAW_S)
             if ready:
-                self._press(os.read(self._keys, 64))
+                self._press(self._read())
             self._draw()
 
+    def _read(self) -> bytes:
+        """Nothing where the terminal has gone."""
+        try:
+            return os.read(self._keys, 64)
+        except OSError:
+            return b""
+
     def _press(self, keys: bytes) -> None:
-        """Where the robot is not at rest every key is the stop key, and so is a terminal that has gone."""
+        """Where the robot is not at rest every key is the stop key, and so is a terminal that has gone.
+
+        At rest only 'r' alone re-arms: not the last byte of a function key, nor a key that is held down or one of many
+        that somebody hits to stop the robot.
+        """
+        now_s = self._now_s()
+        quiet_s, self._pressed_s = now_s - self._pressed_s, now_s
         if self._controller.phase is not Phase.STOPPED:
-            self._controller.stop(Fault(Cause.PERSON, "the stop key"), self._now_s())
-        elif not keys or b"q" in keys.lower():
+            self._controller.stop(Fault(Cause.PERSON, "the stop key"), now_s)
+        elif keys.lower() in (b"", b"q"):
             self.wants_end.set()
-        elif b"r" in keys.lower():
-            self._controller.rearm("a person at the keyboard", self._now_s())
+        elif keys.lower() == b"r" and quiet_s >= QUIET_S:
+            self._controller.rearm("a person at the keyboard", now_s)
 
     def _draw(self) -> None:
         status = self._controller.status
         if status.phase is Phase.STOPPED and self._told is not Phase.STOPPED and status.fault is not None:
-            self._write(f"\rstopped ({status.fault.cause}): {status.fault.reason}\nr re-arms the robot, q ends\n")
+            self._write(f"\rstopped ({status.fault.cause}): {status.fault.reason}\n{KEYS}\n")
         self._told = status.phase
         self._write("\r" + meter_line(status))
 

@@ -1,8 +1,10 @@
 """A connection to a policy server, for the robot's computer: needs numpy, msgpack and websockets, nothing else."""
 
 import math
+import socket
+import struct
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -17,6 +19,7 @@ from egorecovery.serving.metadata import ServerMetadata
 from egorecovery.serving.wire import DEFAULT_LIMITS, decode, encode
 
 OPEN_S = 10.0  # for the connection and the server's first message
+SEND_S = 2.0  # for the server to take an observation, or more of it
 CLOSE_S = 1.0
 SHOWN = 200  # characters of a server's own words
 
@@ -55,6 +58,8 @@ class PolicyClient:
                 f"{url}: no policy server answers there ({_words(error)}); start one with 'egorecovery serve RUN', and "
                 "give its address as ws://HOST:PORT"
             ) from None
+        # Without this a server that reads nothing blocks `send`, and whoever waits for it, for ever.
+        self._socket.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(SEND_S), 0))
         try:
             self.metadata = ServerMetadata.from_message(self._received(open_s))
         except WireError as error:
@@ -71,14 +76,22 @@ class PolicyClient:
             answer = self._received(timeout_s)
             return _reply(answer, self.metadata)
         except ConnectionClosed as error:
-            self.close()
-            raise ServerError(f"{self.url}: the server is gone ({_words(error)})") from None
+            raise self._broken(f"the server is gone ({_words(error)})") from None
         except WireError as error:
-            self.close()
-            raise ServerError(f"{self.url}: {error}") from None
+            raise self._broken(str(error)) from None
         except ServerError:
-            self.close()
+            self._abandon()
             raise
+
+    def _broken(self, why: str) -> ServerError:
+        self._abandon()
+        return ServerError(f"{self.url}: {why}")
+
+    def _abandon(self) -> None:
+        """Closes without the handshake, for which a robot that must stop would wait."""
+        with suppress(OSError):
+            self._socket.socket.shutdown(socket.SHUT_RDWR)
+        self.close()
 
     def _received(self, timeout_s: float) -> Any:
         try:

@@ -56,7 +56,7 @@ class InferenceQueue:
             await self._on_policy_thread(self._end)
 
     async def answer(self, prepared: Prepared) -> Chunk:
-        """A robot that goes away while it waits is not computed for."""
+        """Refused where too many wait. What a robot asked before it went away is still computed."""
         assert self._loop is not None
         if self._waiting.qsize() >= self._room:
             raise ServingError("too many observations are waiting; try again later")
