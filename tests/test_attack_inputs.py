@@ -78,7 +78,7 @@ def test_folder_without_a_description_is_told_and_not_skipped(recording, tmp_pat
     shutil.copytree(recording, lost)
     (lost / "recording.json").unlink()
     with EpisodeStore.create(tmp_path / "store").writing() as writer:
-        outcomes = {one.directory.name: one for one in import_recordings(writer, find_recordings([recording.parent]))}
+        outcomes = {Path(one.where).name: one for one in import_recordings(writer, find_recordings([recording.parent]))}
     assert outcomes["lost"].outcome == "unreadable"
     assert "recording.json" in outcomes["lost"].reasons[0]
     assert outcomes["clip"].outcome != "unreadable"
