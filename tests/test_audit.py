@@ -126,7 +126,8 @@ def test_an_operator_cannot_do_two_things_at_once(tmp_path):
         written(tmp_path, first, second)
         with pytest.raises(AuditError, match=r"attempt 'first' of ada .* and attempt 'second' of ada .* overlap"):
             read_ledger([tmp_path])
-        (tmp_path / "collection.jsonl").unlink()
+        for name in ("collection.jsonl", "collection.jsonl.anchor"):
+            (tmp_path / name).unlink()
     with pytest.raises(AuditError, match=r"setup of ada from .* overlap"):
         read_ledger([written(tmp_path, first, an_activity(ActivityKind.SETUP, 11, 60))])
 

@@ -384,5 +384,5 @@ def test_the_report_shows_figures_and_numbers_beside_the_papers(experiment, comp
 def test_a_damaged_diagnosis_is_named_and_not_half_shown(experiment, tmp_path):
     out = Path(shutil.copytree(experiment, tmp_path / "out", ignore=shutil.ignore_patterns("data", "trainings")))
     (out / "diagnostics" / TASK / "diagnostics.json").write_text('{"schema": 1, "task"')
-    with pytest.raises(ReportError, match=r"diagnostics.json is not a diagnosis"):
+    with pytest.raises(ReportError, match=r"diagnostics.json: not JSON"):
         write_report(out)

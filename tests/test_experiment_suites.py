@@ -148,7 +148,7 @@ def test_results_from_before_a_setting_existed_keep_their_hashes_until_it_is_use
 
     plan = plan_of()
     before = to_json(plan.recipe)
-    for name in ("relative_actions", "action_space", "decoders", "hidden_embodiment"):
+    for name in ("relative_actions", "action_space", "decoders", "hidden_embodiment", "picture_fit"):
         del before["policy"][name]
     del before["losses"]["human_beta"], before["human_supervision"], before["intent_target"]
     assert plan.recipe_hash == digest(before)

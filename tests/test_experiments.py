@@ -376,7 +376,7 @@ def test_trainings_in_processes_of_their_own_give_the_same_results_and_one_may_f
     (with_data / "trainings" / plain.training_id).mkdir(parents=True)
     (with_data / "trainings" / plain.training_id / "checkpoints").write_text("in the way")
     outcome = run_tiny(with_data, trainings_at_once=2)
-    assert "Error: [Errno" in outcome.failed[CELLS["plain"]]
+    assert "is a file, wanted a folder" in outcome.failed[CELLS["plain"]]
     assert sorted(outcome.done) == sorted([CELLS["full"], CELLS["closed"]])
     for cell in outcome.done:
         assert results(with_data, cell) == results(whole, cell)

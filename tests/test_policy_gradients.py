@@ -388,7 +388,12 @@ def test_shares_of_a_batch_add_up_to_the_whole_when_they_know_the_total_counts()
             film_scale_RD=prediction.film_scale_RD[robots],
             film_shift_RD=prediction.film_shift_RD[robots],
         )
-        return objective(own, Targets(**{name: value[rows] for name, value in vars(targets).items()}), weights, total)
+        return objective(
+            own,
+            Targets(**{name: value[rows] for name, value in vars(targets).items() if value is not None}),
+            weights,
+            total,
+        )
 
     counts: dict[int, list[Tensor]] = {0: [], 1: []}
     for rank, seen in counts.items():

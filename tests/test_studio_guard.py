@@ -118,7 +118,7 @@ def test_a_ticket_lets_one_browser_in_and_no_second_one(clips):
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_foreign_host_is_refused(address, method, host):
     """DNS rebinding: the browser believes that this app is another site."""
-    status, _, _ = ask(address, method, "/api/clips", {} if method == "POST" else None, host=host)
+    status, _, _ = ask(address, method, "/api/clips", {} if method == "POST" and host else None, host=host)
     assert status in (400, 421)  # 400: the HTTP parser itself wants a host
 
 

@@ -30,7 +30,9 @@ class Verify:
     def run(self) -> int:
         from egorecovery.cli.console import console, messages, print_json
 
-        damages, notes, checked = _checker(self.store)(self.store)
+        # A link to the folder itself is the reader's own choice; links below it are refused.
+        folder = self.store.resolve() if self.store.is_symlink() else self.store
+        damages, notes, checked = _checker(folder)(folder)
         if self.json:
             damage = [{name: str(value) for name, value in vars(each).items()} for each in damages]
             print_json({"checked": checked, "damages": damage, "notes": notes})
