@@ -21,7 +21,7 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from egorecovery.episodes import Episode, EpisodeStore, Side
-from egorecovery.policy.decision import GateUse, Intervention
+from egorecovery.policy.action_source import GateUse, Intervention
 from egorecovery.policy.inference import TrainedPolicy, load_action_source
 from egorecovery.workcell.arm import ARM_JOINTS
 from egorecovery.workcell.kinematics import effector_poses
@@ -57,7 +57,7 @@ def aims_m(policy: TrainedPolicy, episodes: list[Episode], arm: Side) -> tuple[n
     """Where the policy would have the tool, and where the demonstrator had it; horizontal."""
     pictures = np.stack([[episode.cameras[camera].frames[0] for camera in policy.cameras] for episode in episodes])
     states = np.stack([episode.state[0] for episode in episodes]).astype(np.float32)
-    chunks = policy.decide(pictures, states).action_BHA
+    chunks = policy.infer(pictures, states).action_BHA
     steps = [closing_step(episode, arm, chunks.shape[1]) for episode in episodes]
     told = np.array([chunk[step] for chunk, step in zip(chunks, steps, strict=True)], float)
     shown = np.array([episode.action[step] for episode, step in zip(episodes, steps, strict=True)], float)

@@ -22,7 +22,7 @@ from egorecovery.episodes import Source
 from egorecovery.executors import run_jobs
 from egorecovery.randomness import generator_for
 from egorecovery.workcell.demonstration import RobotDemonstrator
-from egorecovery.workcell.person_demonstration import PersonDemonstrator
+from egorecovery.workcell.human_demonstration import HumanDemonstrator
 from egorecovery.workcell.rules import Protocol
 from egorecovery.workcell.staging import draw_across_family, draw_start
 from egorecovery.workcell.tasks import scene_named
@@ -71,7 +71,7 @@ class Result:
 
 @lru_cache(maxsize=2)
 def demonstrator(task: str, human: bool):
-    return (PersonDemonstrator if human else RobotDemonstrator)(scene_named(task), image_size=16)
+    return (HumanDemonstrator if human else RobotDemonstrator)(scene_named(task), image_size=16)
 
 
 @lru_cache(maxsize=1)

@@ -76,9 +76,9 @@ class Slow(HoldStill):
 
     latency_s: float = 0.0
 
-    def decide(self, images_BVHW3, state_BA):  # noqa: N803 - the contract's names
+    def infer(self, images_BVHW3, state_BA):  # noqa: N803 - the contract's names
         time.sleep(self.latency_s)
-        return super().decide(images_BVHW3, state_BA)
+        return super().infer(images_BVHW3, state_BA)
 
 
 def bare_steps_per_s(protocol: EvaluationProtocol, task: str, image_size: int) -> float:

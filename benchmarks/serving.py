@@ -32,7 +32,7 @@ from websockets.asyncio.client import connect as connect_async
 from websockets.sync.client import connect
 
 from egorecovery.episodes import Camera
-from egorecovery.policy.decision import Decision
+from egorecovery.policy.action_source import PolicyOutput
 from egorecovery.serving.served_policy import ServedPolicy
 from egorecovery.serving.server import ServerSettings, serving
 from egorecovery.serving.wire import decode, encode
@@ -82,10 +82,10 @@ class Stub:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
-    def decide(self, images: np.ndarray, states: np.ndarray) -> Decision:
+    def infer(self, images: np.ndarray, states: np.ndarray) -> PolicyOutput:
         time.sleep(self._seconds)
         rows = len(states)
-        return Decision(
+        return PolicyOutput(
             action_BHA=np.zeros((rows, HORIZON, 14), np.float32),
             gate_B=np.full(rows, 0.5, np.float32),
             intent_BC=np.zeros((rows, 4), np.float32),

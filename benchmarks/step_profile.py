@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 from egorecovery.policy.policy import Policy
 from egorecovery.training import RECIPES
 from egorecovery.training.runtime import start
-from egorecovery.training.speed import training_step
+from egorecovery.training.throughput import training_step
 
 KINDS = (  # first match wins
     ("convolution", r"xmma_(fprop|dgrad|wgrad)|conv|cudnn"),

@@ -17,8 +17,8 @@ import numpy as np
 import tyro
 from tyro.conf import Positional
 
+from egorecovery.evaluation.batched_policy import ActionChunk, BatchedPolicy
 from egorecovery.evaluation.closed_loop import Evaluation
-from egorecovery.evaluation.inquiry import Answer, Inquiry
 from egorecovery.evaluation.protocol import Regime, bench_protocol
 from egorecovery.evaluation.results import Subject
 from egorecovery.evaluation.rollout import attempt
@@ -53,7 +53,7 @@ class Recorder:
 
     def __init__(self, space: ActionSpace) -> None:
         self._space, self._arms = space, workcell_arms()
-        self._answer: Answer | None = None
+        self._answer: ActionChunk | None = None
         self._step = 0
         self.bodies: list[int] = []
         self.names: list[str] = []
@@ -62,7 +62,7 @@ class Recorder:
         self.target: list[Any] = []
         self.objects_m: list[Any] = []
 
-    def __call__(self, cell: Workcell, answer: Answer) -> None:
+    def __call__(self, cell: Workcell, answer: ActionChunk) -> None:
         if not self.bodies:
             self.bodies = free_bodies(cell)
             self.names = [cell.robot.model.body(body).name for body in self.bodies]
@@ -83,11 +83,11 @@ def trace(options: Options, indices: list[int]) -> list[dict[str, Any]]:
     evaluation = Evaluation(
         subject=Subject(policy="trace"), task=options.task, protocol=protocol, regimes=(options.regime,)
     )
-    inquiry = Inquiry(source)
+    policy = BatchedPolicy(source)
     made = []
     for job in evaluation.jobs_at(indices, source):
         recorder = Recorder(source.action_space)
-        ending = attempt(job, lambda question: inquiry.ask([question])[0], recorder)
+        ending = attempt(job, lambda question: policy.ask([question])[0], recorder)
         made.append(
             {
                 "index": job.index,

@@ -33,8 +33,8 @@ from egorecovery.recovery import Annotation, AnnotationJournal
 from egorecovery.storage.checked_content import MEMORY
 from egorecovery.storage.journal import Journal
 from egorecovery.training import RECIPES, Budget, frame_table
-from egorecovery.training.pictures import decode
-from egorecovery.training.pools import select
+from egorecovery.training.image_source import decode
+from egorecovery.training.splits import select
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from egorecovery.episodes import Camera
-from egorecovery.policy.decision import Decision
+from egorecovery.policy.action_source import PolicyOutput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +23,11 @@ class Swayer:
     def __call__(self):
         return self
 
-    def decide(self, images_BVHW3, state_BA):
+    def infer(self, images_BVHW3, state_BA):
         assert images_BVHW3.shape[1:] == (len(self.cameras), self.image_size, self.image_size, 3)
         brightness_B = images_BVHW3.astype(np.float32).mean(axis=(1, 2, 3, 4)) / 255
         sway_BHA = 0.4 * np.sin(np.arange(self.steps)[:, None] / 9 + 20 * brightness_B[:, None, None] + np.arange(14))
-        return Decision(
+        return PolicyOutput(
             action_BHA=(state_BA[:, None] + sway_BHA).astype(np.float32),
             gate_B=brightness_B if self.has_gate else None,
             intent_BC=np.stack([brightness_B] * 4, axis=1) if self.has_gate else None,
@@ -40,8 +40,8 @@ class Spoiler(Swayer):
 
     spoil: str = "nan"
 
-    def decide(self, images_BVHW3, state_BA):
-        decision = super().decide(images_BVHW3, state_BA)
+    def infer(self, images_BVHW3, state_BA):
+        decision = super().infer(images_BVHW3, state_BA)
         actions, gate_B = decision.action_BHA.astype(float), decision.gate_B
         if self.spoil == "nan":
             actions[:, 3, 5] = np.nan
@@ -70,7 +70,7 @@ class Assassin(Swayer):
 
     kills: list
 
-    def decide(self, images_BVHW3, state_BA):
+    def infer(self, images_BVHW3, state_BA):
         import multiprocessing
         import signal
 
@@ -78,4 +78,4 @@ class Assassin(Swayer):
             victim = multiprocessing.active_children()[0].pid
             os.kill(victim, signal.SIGKILL)
             self.kills.pop()
-        return super().decide(images_BVHW3, state_BA)
+        return super().infer(images_BVHW3, state_BA)

@@ -7,8 +7,8 @@ import av
 import numpy as np
 
 from egorecovery.evaluation import ResultFile, RolloutRecord, Subject
-from egorecovery.evaluation.film import Moment, _encode, frames
-from egorecovery.evaluation.filmed import film_beside
+from egorecovery.evaluation.rollout_videos import video_path
+from egorecovery.evaluation.video import Moment, _encode, frames
 
 RATE_HZ = 25
 REPLAN = 5
@@ -54,7 +54,7 @@ def evaluated_run(folder: Path, records: list[RolloutRecord], stem: str = "resul
     ResultFile(folder / f"{stem}.jsonl").append_all(records)
     for record in records:
         which = {"task": record.task, "regime": record.regime, "index": record.index, "key": record.key}
-        film_of(record, film_beside(folder / f"{stem}.jsonl", **which))
+        film_of(record, video_path(folder / f"{stem}.jsonl", **which))
     return folder
 
 

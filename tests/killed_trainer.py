@@ -15,7 +15,7 @@ import torch.utils.tensorboard  # a run imports it at its start; here that is pa
 
 from egorecovery.cli.main import main
 from egorecovery.training import loop
-from egorecovery.training.plan import StepPlan
+from egorecovery.training.batch_sampler import StepPlan
 from egorecovery.training.step import TrainingStep
 
 EVENTS = ("os.rename", "open")  # safetensors are written beyond the interpreter's sight, but synced within it

@@ -6,7 +6,7 @@ from torch import Tensor
 from egorecovery.policy.policy import Policy
 from egorecovery.training import Recipe
 from egorecovery.training.runtime import Runtime, seed_initialisation
-from egorecovery.training.speed import training_step
+from egorecovery.training.throughput import training_step
 
 STEPS = 20
 # Of what one step changes in a tensor: a step that left the tensor out, or took it twice, is off by all of it.

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from egorecovery.evaluation.agreement import AgreementError, agreement
+from egorecovery.evaluation.rater_agreement import AgreementError, agreement
 
 VERDICTS = st.sampled_from(["success", "failure"])
 PAIRS = st.lists(st.tuples(VERDICTS, VERDICTS), min_size=1, max_size=60)

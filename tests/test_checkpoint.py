@@ -89,7 +89,7 @@ def test_a_loaded_policy_acts_as_the_one_that_was_saved(folder, policy):
     loaded = load_action_source(folder.parent, device="cpu")
     assert loaded.name == "demo cube_stack step 20"
     seen = pictures_and_states(policy.config, 2)
-    np.testing.assert_array_equal(loaded.decide(*seen).action_BHA, kept.decide(*seen).action_BHA)
+    np.testing.assert_array_equal(loaded.infer(*seen).action_BHA, kept.infer(*seen).action_BHA)
 
 
 def test_a_runs_folder_means_its_latest_checkpoint(folder, policy):

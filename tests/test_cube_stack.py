@@ -71,7 +71,7 @@ def test_a_fallen_cube_may_be_tried_again():
 def test_a_failure_start_that_is_stacked_or_not_held_is_spoiled():
     held = SCENE.draw_failure(np.random.default_rng(0), "held")
     fallen = SCENE.draw_failure(np.random.default_rng(0), "fallen")
-    assert SCENE.spoiled(STACKED, fallen) == "the cubes are stacked"
+    assert SCENE.invalid_reason(STACKED, fallen) == "the cubes are stacked"
     beside = replace(STACKED, yellow=cube(x=0.13), stacked_contact=False)
-    assert SCENE.spoiled(beside, held) == "the yellow cube is not held"
-    assert SCENE.spoiled(beside, fallen) is None
+    assert SCENE.invalid_reason(beside, held) == "the yellow cube is not held"
+    assert SCENE.invalid_reason(beside, fallen) is None

@@ -97,21 +97,21 @@ def test_a_brush_lying_within_reach_is_not_terminal():
 
 @pytest.mark.parametrize("mode", list(SCENE.modes))
 def test_a_failure_start_is_accepted_only_when_it_is_that_failure(mode: str):
-    assert SCENE.spoiled(failed(mode), start_of(mode)) is None
+    assert SCENE.invalid_reason(failed(mode), start_of(mode)) is None
     for wrong in (
         failed(mode, held=False),
         failed(mode, depth_m=0.03, offset_m=0.002),
         replace(failed(mode), tube_held=False),
         replace(failed(mode), tube=posed(TUBE_AT_M, tilt_rad=0.3)),
     ):
-        assert SCENE.spoiled(wrong, start_of(mode)) is not None
+        assert SCENE.invalid_reason(wrong, start_of(mode)) is not None
     for other in SCENE.modes:
         if other != mode:
-            assert SCENE.spoiled(failed(other), start_of(mode)) is not None
+            assert SCENE.invalid_reason(failed(other), start_of(mode)) is not None
 
 
 def test_a_nominal_start_with_a_hand_on_the_brush_is_spoiled():
-    assert SCENE.spoiled(facts(depth_m=0.0, offset_m=0.1, held=True), start_of("nominal")) is not None
+    assert SCENE.invalid_reason(facts(depth_m=0.0, offset_m=0.1, held=True), start_of("nominal")) is not None
 
 
 def test_draws_cover_their_ranges_and_never_leave_them(rng: np.random.Generator):

@@ -13,9 +13,9 @@ torch = pytest.importorskip("torch")
 import tiny_experiment  # noqa: E402 - torch is an extra
 from egorecovery.cli.main import main  # noqa: E402
 from egorecovery.diagnostics import DiagnosticError, gate_auc  # noqa: E402
+from egorecovery.diagnostics.activations import AT_ONCE, DiagnosedRun, FrozenPolicy, gate_traces  # noqa: E402
 from egorecovery.diagnostics.diagnosis import Diagnosis, content_hash, diagnose  # noqa: E402
-from egorecovery.diagnostics.observed import AT_ONCE, DiagnosedRun, FrozenPolicy, gate_traces  # noqa: E402
-from egorecovery.diagnostics.recorded import (  # noqa: E402
+from egorecovery.diagnostics.store_diagnostics import (  # noqa: E402
     StartCoverage,
     data_hash,
     labelled,
@@ -30,7 +30,7 @@ from egorecovery.experiments.report.cells import ReportError  # noqa: E402
 from egorecovery.experiments.suites import episodes  # noqa: E402
 from egorecovery.intent import IntentSpec, label_store  # noqa: E402
 from egorecovery.policy.inference import load_action_source  # noqa: E402
-from egorecovery.training.pools import in_order  # noqa: E402
+from egorecovery.training.splits import in_order  # noqa: E402
 from training_store import BOUNDARY, PER_SOURCE, TASK, annotate, made_up_episode, training_arguments  # noqa: E402
 
 EPISODES = 8  # per source of the store whose episodes say where the object is
@@ -165,7 +165,7 @@ def test_observing_gives_the_gates_and_intents_that_the_robot_would_act_on(trace
     acting = load_action_source(runs["egorecovery"], "cpu")
     with FrameReader(traced, acting.cameras) as reader:
         pictures = reader.read([(name, frame) for frame in range(len(seen.gate_T))])
-    decided = acting.decide(pictures, np.asarray(traced.stream(name, "state"), np.float32))
+    decided = acting.infer(pictures, np.asarray(traced.stream(name, "state"), np.float32))
     np.testing.assert_allclose(seen.gate_T, decided.gate_B, atol=1e-5)
     np.testing.assert_allclose(seen.intent_TC, decided.intent_BC, atol=1e-5)
 
@@ -175,7 +175,7 @@ def test_what_is_seen_in_a_frame_does_not_depend_on_the_batch_it_is_in(traced, r
     held_out = in_order(policy.run.pools(traced).held_out)
     chosen = [each for each in held_out if each[0].is_recovery][::HELD_OUT]
     whole = policy.observe(traced, chosen)
-    monkeypatch.setattr("egorecovery.diagnostics.observed.AT_ONCE", 7)
+    monkeypatch.setattr("egorecovery.diagnostics.activations.AT_ONCE", 7)
     assert AT_ONCE > 7
     for one, other in zip(whole, policy.observe(traced, chosen), strict=True):
         np.testing.assert_allclose(one.feature_TD, other.feature_TD, atol=1e-5)

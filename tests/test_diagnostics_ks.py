@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp, norm
 
 from egorecovery.diagnostics import DiagnosticError, comparable_windows, ks_alignment, ks_figure, png
-from egorecovery.diagnostics.by_episode import chosen_episodes, times_drawn
+from egorecovery.diagnostics.episode_bootstrap import chosen_episodes, times_drawn
 from egorecovery.episodes import Phase, Source
 from egorecovery.intent import IntentSpec, frame_labels
 from making import make_path

@@ -17,9 +17,9 @@ import pytest
 from egorecovery.episodes import Camera
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation import (
+    BatchedPolicy,
     Evaluation,
     EvaluationProtocol,
-    Inquiry,
     PolicyCrashed,
     ResultFile,
     RolloutPool,
@@ -30,8 +30,8 @@ from egorecovery.evaluation import (
     starts,
 )
 from egorecovery.evaluation.baselines import HoldStill, Replay
+from egorecovery.evaluation.batched_policy import ActionChunk, Observation, RejectedAction
 from egorecovery.evaluation.chunks import ChunkExecution, ensemble
-from egorecovery.evaluation.inquiry import Answer, Question, Refused
 from egorecovery.evaluation.protocol import draw_start
 from egorecovery.evaluation.rollout import Attempts, RolloutJob, attempt, drops_state, look
 from egorecovery.workcell.demonstration import RobotDemonstrator
@@ -55,7 +55,7 @@ def with_tests_on_the_path() -> str:
 
 def question(source, brightness=0):
     views, size = len(source.cameras), source.image_size
-    return Question(np.full((views, size, size, 3), brightness, np.uint8), np.zeros(14, np.float32))
+    return Observation(np.full((views, size, size, 3), brightness, np.uint8), np.zeros(14, np.float32))
 
 
 # The protocol
@@ -163,12 +163,12 @@ def test_every_batch_has_the_same_number_of_rows():
     seen = []
 
     class Counting(Swayer):
-        def decide(self, images_BVHW3, state_BA):
+        def infer(self, images_BVHW3, state_BA):
             seen.append(len(state_BA))
-            return super().decide(images_BVHW3, state_BA)
+            return super().infer(images_BVHW3, state_BA)
 
     source = Counting()
-    answers = Inquiry(source, batch_rows=4).ask(
+    answers = BatchedPolicy(source, batch_rows=4).ask(
         [question(source, brightness) for brightness in (10, 60, 110, 160, 210)]
     )
     assert seen == [4, 4]
@@ -177,9 +177,9 @@ def test_every_batch_has_the_same_number_of_rows():
 
 def test_an_infinite_row_fails_its_own_rollout_and_no_other():
     source = Spoiler(spoil="infinite")
-    first, second = Inquiry(source, batch_rows=2).ask([question(source), question(source)])
-    assert isinstance(first, Refused)
-    assert isinstance(second, Answer)
+    first, second = BatchedPolicy(source, batch_rows=2).ask([question(source), question(source)])
+    assert isinstance(first, RejectedAction)
+    assert isinstance(second, ActionChunk)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,8 +188,8 @@ class Babbler(Swayer):
 
     babble: Callable
 
-    def decide(self, images_BVHW3, state_BA):
-        return self.babble(super().decide(images_BVHW3, state_BA))
+    def infer(self, images_BVHW3, state_BA):
+        return self.babble(super().infer(images_BVHW3, state_BA))
 
 
 def but(**changes):
@@ -245,16 +245,16 @@ def test_what_is_no_decision_is_a_failure_with_its_reason_and_never_reaches_the_
 def test_lists_of_floats_are_as_good_as_arrays():
     lists = but(action_BHA=lambda good: good.action_BHA.tolist(), gate_B=lambda good: good.gate_B.tolist())
     source = Babbler(babble=lists)
-    [said], [meant] = (Inquiry(asked).ask([question(asked, 90)]) for asked in (source, Swayer()))
+    [said], [meant] = (BatchedPolicy(asked).ask([question(asked, 90)]) for asked in (source, Swayer()))
     np.testing.assert_array_equal(said.actions, meant.actions)
     assert (said.gate, said.intent) == (meant.gate, meant.intent)
 
 
 def test_an_absurd_row_fails_its_own_rollout_and_no_other():
     source = Babbler(babble=lambda good: replace(good, action_BHA=good.action_BHA * np.float32([[[1e3]], [[1]]])))
-    first, second = Inquiry(source, batch_rows=2).ask([question(source, 30), question(source, 30)])
-    assert isinstance(first, Refused)
-    assert isinstance(second, Answer)
+    first, second = BatchedPolicy(source, batch_rows=2).ask([question(source, 30), question(source, 30)])
+    assert isinstance(first, RejectedAction)
+    assert isinstance(second, ActionChunk)
 
 
 def test_a_policy_that_raises_stops_the_evaluation_and_what_was_done_stays(tmp_path):
@@ -458,12 +458,12 @@ def test_asking_for_more_rollouts_runs_only_the_new_ones(tmp_path):
 def test_a_film_shows_every_step_and_the_rollout_goes_as_without_it(tmp_path):
     import av
 
-    from egorecovery.evaluation.film import film_rollout
+    from egorecovery.evaluation.video import render_video
 
     source = Swayer()
     [job] = plan(source, replace(SHORT, rollouts=1), regimes=("recovery",)).jobs(source)
-    inquiry = Inquiry(source)
-    filmed = film_rollout(job, inquiry, tmp_path / "film.mp4")
+    inquiry = BatchedPolicy(source)
+    filmed = render_video(job, inquiry, tmp_path / "film.mp4")
     assert filmed == attempt(job, lambda asked: inquiry.ask([asked])[0])
     with av.open(str(tmp_path / "film.mp4")) as container:
         pictures = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]

@@ -8,7 +8,7 @@ import pytest
 from egorecovery.cli.evaluate import Evaluate
 from egorecovery.cli.main import main
 from egorecovery.demo import demo_protocol
-from egorecovery.evaluation import ResultFile, film
+from egorecovery.evaluation import ResultFile, video
 from egorecovery.evaluation.protocol import BENCH_TIME_LIMIT_S, REPLAN_STEPS
 
 COMMAND = [
@@ -63,8 +63,8 @@ def test_films_are_made_beside_the_results(tmp_path, capsys):
 
 def test_any_start_can_be_filmed_and_goes_as_it_is_on_record(tmp_path, capsys, monkeypatch):
     filmed = []
-    real = film.film_rollout
-    monkeypatch.setattr(film, "film_rollout", lambda job, *how: filmed.append((job, real(job, *how))))
+    real = video.render_video
+    monkeypatch.setattr(video, "render_video", lambda job, *how: filmed.append((job, real(job, *how))))
     out = tmp_path / "results.jsonl"
     command = [*COMMAND, "--rollouts", "3", "--regime", "recovery", "--film-starts", "2", "--out", str(out)]
     assert main(command) == 0
@@ -89,7 +89,7 @@ def test_any_start_can_be_filmed_and_goes_as_it_is_on_record(tmp_path, capsys, m
 )
 def test_the_first_rollouts_and_named_ones_are_filmed_once_each(asked, filmed, tmp_path, monkeypatch):
     jobs = []
-    monkeypatch.setattr(film, "film_rollout", lambda job, *_: jobs.append((job.regime, job.index)))
+    monkeypatch.setattr(video, "render_video", lambda job, *_: jobs.append((job.regime, job.index)))
     monkeypatch.setattr("egorecovery.evaluation.evaluate", lambda *_, **__: [])
     assert main([*COMMAND, "--rollouts", "3", *asked, "--json", "--out", str(tmp_path / "results.jsonl")]) == 0
     assert jobs == [(regime, index) for regime in ("initial", "recovery") for index in filmed]
@@ -97,7 +97,7 @@ def test_the_first_rollouts_and_named_ones_are_filmed_once_each(asked, filmed, t
 
 def test_other_rollouts_of_the_same_starts_do_not_overwrite_the_films(tmp_path, monkeypatch):
     paths = []
-    monkeypatch.setattr(film, "film_rollout", lambda job, inquiry, path: paths.append(path))
+    monkeypatch.setattr(video, "render_video", lambda job, inquiry, path: paths.append(path))
     monkeypatch.setattr("egorecovery.evaluation.evaluate", lambda *_, **__: [])
     for replan in ("30", "30", "15"):
         command = [*COMMAND, "--regime", "recovery", "--film", "1", "--replan", replan]

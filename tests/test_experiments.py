@@ -20,7 +20,7 @@ from egorecovery.cli import experiment as experiment_cli  # noqa: E402 - torch i
 from egorecovery.cli.main import main  # noqa: E402
 from egorecovery.episodes import EpisodeStore, Source  # noqa: E402
 from egorecovery.errors import StoreLocked  # noqa: E402
-from egorecovery.evaluation import film  # noqa: E402
+from egorecovery.evaluation import video  # noqa: E402
 from egorecovery.experiments import (  # noqa: E402
     ExperimentFolder,
     FolderError,
@@ -585,13 +585,13 @@ def test_a_film_that_does_not_go_as_its_rollout_did_says_so(out):
 
 
 def test_a_film_is_whole_or_not_there(out, monkeypatch):
-    really, home = film.frames, out / "cells" / CELLS["plain"] / "films"
+    really, home = video.frames, out / "cells" / CELLS["plain"] / "films"
 
     def interrupted(*told):
         yield next(really(*told))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(film, "frames", interrupted)
+    monkeypatch.setattr(video, "frames", interrupted)
     with pytest.raises(KeyboardInterrupt):
         film_one(out)
     assert not home.exists()
@@ -603,14 +603,14 @@ def test_a_film_is_whole_or_not_there(out, monkeypatch):
 
 
 def test_a_film_that_fails_costs_neither_the_others_nor_the_results(out, monkeypatch):
-    really = filming.film_rollout
+    really = filming.render_video
 
     def failing(job, *told, **more):
         if job.regime == "initial":
             raise OSError("no space")
         return really(job, *told, **more)
 
-    monkeypatch.setattr(filming, "film_rollout", failing)
+    monkeypatch.setattr(filming, "render_video", failing)
     words = film_one(out)
     assert words.startswith("1 made, 0 there already")
     assert words.endswith("initial_000 not made: OSError: no space")

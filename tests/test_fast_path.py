@@ -16,10 +16,10 @@ from egorecovery.policy.kernels.dispatch import runs_fused
 from egorecovery.policy.policy import Policy
 from egorecovery.training import RECIPES, Batch, Recipe
 from egorecovery.training import step as training_step_module
-from egorecovery.training.plan import StepPlan
+from egorecovery.training.batch_sampler import StepPlan
 from egorecovery.training.recipe import Optimisation
 from egorecovery.training.runtime import Precision, Runtime, seed_initialisation, start
-from egorecovery.training.speed import training_step
+from egorecovery.training.throughput import training_step
 from step_arms import Arm, assert_every_step_agrees, bits, off_by, unequal
 from tiny_policy import tiny_config
 

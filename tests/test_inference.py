@@ -41,7 +41,7 @@ def test_a_trained_policy_is_an_action_source():
 
 
 def test_a_decision_has_a_chunk_a_gate_and_an_intent_per_observation():
-    decision = trained().decide(*observed(3))
+    decision = trained().infer(*observed(3))
     assert decision.action_BHA.shape == (3, 5, 14)
     assert decision.gate_B.shape == (3,)
     assert decision.intent_BC.shape == (3, 4)
@@ -49,8 +49,8 @@ def test_a_decision_has_a_chunk_a_gate_and_an_intent_per_observation():
 
 
 def test_actions_come_in_physical_units():
-    plain = trained().decide(*observed(2)).action_BHA
-    physical = trained(centre=0.3, spread=0.05).decide(*observed(2)).action_BHA
+    plain = trained().infer(*observed(2)).action_BHA
+    physical = trained(centre=0.3, spread=0.05).infer(*observed(2)).action_BHA
     np.testing.assert_allclose(physical, plain * 0.05 + 0.3 * np.arange(1, 15, dtype=np.float32), atol=1e-5)
 
 
@@ -59,7 +59,7 @@ def test_a_relative_policy_that_predicts_nothing_stays_where_it_is_and_leaves_gr
     for parameter in policy.robot.projection.parameters():
         parameter.data.zero_()
     images, state = observed(3)
-    chunk_BHA = trained(policy=policy, centre=0.3, spread=0.05).decide(images, state).action_BHA
+    chunk_BHA = trained(policy=policy, centre=0.3, spread=0.05).infer(images, state).action_BHA
     wanted_BA = np.where(np.arange(14) % 7 == 6, 0.3 * np.arange(1, 15), state)
     np.testing.assert_allclose(chunk_BHA, np.repeat(wanted_BA[:, None], 5, axis=1), atol=1e-6)
 
@@ -72,7 +72,7 @@ def test_states_are_normalised_by_the_robots_statistics():
         each.spread_A[:] = 4.0
     shifted = TrainedPolicy(tiny_policy(), known, name="tiny", device=torch.device("cpu"))
     np.testing.assert_allclose(
-        shifted.decide(images, state * 4 + 2).action_BHA, trained().decide(images, state).action_BHA, atol=1e-5
+        shifted.infer(images, state * 4 + 2).action_BHA, trained().infer(images, state).action_BHA, atol=1e-5
     )
 
 
@@ -89,9 +89,9 @@ def test_pictures_are_centred_as_imagenet_wants_them():
 def test_an_observation_gets_the_same_answer_alone_and_in_a_batch_of_any_size(count):
     source = trained()
     images, state = observed(count)
-    together = source.decide(images, state)
+    together = source.infer(images, state)
     for index in {0, count // 2, count - 1}:
-        alone = source.decide(images[index : index + 1], state[index : index + 1])
+        alone = source.infer(images[index : index + 1], state[index : index + 1])
         np.testing.assert_allclose(together.action_BHA[index], alone.action_BHA[0], atol=1e-5)
         np.testing.assert_allclose(together.gate_B[index], alone.gate_B[0], atol=1e-5)
         np.testing.assert_allclose(together.intent_BC[index], alone.intent_BC[0], atol=1e-5)
@@ -107,16 +107,16 @@ def test_an_observation_gets_the_same_answer_alone_and_in_a_batch_of_any_size(co
 )
 def test_observations_of_another_shape_are_refused_saying_what_is_wanted(images_shape, state_shape):
     with pytest.raises(RecipeError, match=r"tiny wants pictures of shape \(1, 2, 16, 16, 3\) \(head, left_wrist\)"):
-        trained().decide(np.zeros(images_shape, np.uint8), np.zeros(state_shape, np.float32))
+        trained().infer(np.zeros(images_shape, np.uint8), np.zeros(state_shape, np.float32))
 
 
 def test_no_observation_at_all_is_refused():
     with pytest.raises(RecipeError, match="at least one observation"):
-        trained().decide(*(part[:0] for part in observed(1)))
+        trained().infer(*(part[:0] for part in observed(1)))
 
 
 def test_pictures_of_numbers_between_0_and_1_are_refused_and_not_taken_for_black():
-    """Through `_check`: the suite's own check of dtypes would refuse it in `decide` already."""
+    """Through `_check`: the suite's own check of dtypes would refuse it in `infer` already."""
     images, state = observed(1)
     with pytest.raises(RecipeError, match="pictures of bytes"):
         trained()._check(images.astype(np.float32) / 255, state)
@@ -124,8 +124,8 @@ def test_pictures_of_numbers_between_0_and_1_are_refused_and_not_taken_for_black
 
 def test_zero_intent_acts_as_the_gate_at_zero_does():
     """Both are the identity: the modulation has no bias."""
-    zero_intent = trained(Intervention(zero_intent=True)).decide(*observed(3))
-    closed = trained(Intervention(gate="0")).decide(*observed(3))
+    zero_intent = trained(Intervention(zero_intent=True)).infer(*observed(3))
+    closed = trained(Intervention(gate="0")).infer(*observed(3))
     np.testing.assert_array_equal(zero_intent.action_BHA, closed.action_BHA)
     assert not zero_intent.intent_BC.any()
     assert zero_intent.gate_B.any()
@@ -134,7 +134,7 @@ def test_zero_intent_acts_as_the_gate_at_zero_does():
 
 
 def test_a_gate_forced_open_changes_actions_more_than_one_forced_half_open():
-    closed, half, whole = (trained(Intervention(gate=gate)).decide(*observed(3)) for gate in ("0", "0.5", "1"))
+    closed, half, whole = (trained(Intervention(gate=gate)).infer(*observed(3)) for gate in ("0", "0.5", "1"))
     np.testing.assert_array_equal(half.gate_B, np.full(3, 0.5, np.float32))
     assert np.abs(whole.action_BHA - closed.action_BHA).max() > 1e-2
     np.testing.assert_allclose(  # actions are linear in the gate
@@ -144,18 +144,18 @@ def test_a_gate_forced_open_changes_actions_more_than_one_forced_half_open():
 
 def test_no_intervention_is_the_learned_gate():
     source, asked = trained(), trained(Intervention(gate="learned"))
-    np.testing.assert_array_equal(source.decide(*observed(2)).action_BHA, asked.decide(*observed(2)).action_BHA)
+    np.testing.assert_array_equal(source.infer(*observed(2)).action_BHA, asked.infer(*observed(2)).action_BHA)
 
 
 def test_shuffled_gates_are_drawn_from_the_saved_sample_by_the_observation_itself():
     source = trained(Intervention(gate="shuffled"))
     images, state = observed(40)
-    gates = source.decide(images, state).gate_B
+    gates = source.infer(images, state).gate_B
     assert set(gates) == set(GATES)  # forty observations meet all five
-    np.testing.assert_array_equal(source.decide(images[::-1], state[::-1]).gate_B[::-1], gates)
+    np.testing.assert_array_equal(source.infer(images[::-1], state[::-1]).gate_B[::-1], gates)
     for index in (0, 7, 39):
         np.testing.assert_array_equal(
-            source.decide(images[index : index + 1], state[index : index + 1]).gate_B, gates[index : index + 1]
+            source.infer(images[index : index + 1], state[index : index + 1]).gate_B, gates[index : index + 1]
         )
 
 
@@ -172,7 +172,7 @@ def test_an_intervention_on_a_policy_without_correction_is_refused(intervention)
 
 
 def test_a_policy_without_correction_decides_without_gate_and_intent():
-    decision = trained(policy=Policy(replace(tiny_config(), correction=None))).decide(*observed(2))
+    decision = trained(policy=Policy(replace(tiny_config(), correction=None))).infer(*observed(2))
     assert decision.gate_B is None
     assert decision.intent_BC is None
     assert decision.action_BHA.shape == (2, 5, 14)
@@ -194,7 +194,7 @@ def test_an_intervention_that_could_change_nothing_is_refused(modulation, interv
 
 def test_zero_intent_can_be_done_to_modulation_that_is_always_on():
     policy = tiny_policy(CorrectionConfig(modulation="always_on", film_std=0.5))
-    decisions = [trained(each, policy).decide(*observed(2)) for each in (None, Intervention(zero_intent=True))]
+    decisions = [trained(each, policy).infer(*observed(2)) for each in (None, Intervention(zero_intent=True))]
     assert np.abs(decisions[0].action_BHA - decisions[1].action_BHA).max() > 1e-2
 
 
@@ -207,13 +207,13 @@ def test_a_state_that_is_not_known_acts_like_one_that_training_dropped():
     policy = trained()
     images, states = observed(2)
     centre_A = statistics().state[Embodiment.ROBOT].centre_A  # normalises to zero, as dropped states are
-    dropped = policy.decide(images, np.stack([centre_A, centre_A]))
-    unknown = policy.decide(images, np.full_like(states, np.nan))
+    dropped = policy.infer(images, np.stack([centre_A, centre_A]))
+    unknown = policy.infer(images, np.full_like(states, np.nan))
     np.testing.assert_array_equal(unknown.action_BHA, dropped.action_BHA)
-    assert (policy.decide(images, states).action_BHA != unknown.action_BHA).any()
+    assert (policy.infer(images, states).action_BHA != unknown.action_BHA).any()
 
 
 def test_a_relative_policy_refuses_to_act_without_its_state():
     images, states = observed(1)
     with pytest.raises(RecipeError, match="where the arms are"):
-        trained(policy=Policy(tiny_config(relative_actions=True))).decide(images, np.full_like(states, np.nan))
+        trained(policy=Policy(tiny_config(relative_actions=True))).infer(images, np.full_like(states, np.nan))

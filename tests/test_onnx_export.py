@@ -44,7 +44,7 @@ def test_an_exported_policy_answers_as_the_policy_does_for_batches_of_any_size(t
     session = onnxruntime.InferenceSession(str(tmp_path / "policy.onnx"), providers=["CPUExecutionProvider"])
     for count in (1, 2, 5, 16):
         images, state = pictures_and_states(source.config, count, seed=count)
-        wanted = source.decide(images, state)
+        wanted = source.infer(images, state)
         actions, gate, intent = session.run(["actions", "gate", "intent"], {"images": images, "state": state})
         np.testing.assert_allclose(actions, wanted.action_BHA, atol=1e-5)
         np.testing.assert_allclose(gate, wanted.gate_B, atol=1e-5)

@@ -25,7 +25,7 @@ from egorecovery.robot.event_log import EventLog
 from egorecovery.robot.guard import Cause, Fault, Phase
 from egorecovery.robot.running import run_robot
 from egorecovery.robot.served_rollout import roll_served
-from egorecovery.robot.terminal import Person
+from egorecovery.robot.terminal import Operator
 from egorecovery.robot.workcell_robot import JOINT_NAMES, WorkcellRobot
 from egorecovery.serving.client import PolicyClient
 from egorecovery.workcell.robot import HIGHEST_TARGET, LOWEST_TARGET
@@ -385,7 +385,7 @@ def pressed(*keys):
     controller = Controller(workcell_limits(), 25.0, Mode())
     controller.stop(Fault(Cause.SERVER, "gone"), 10.0)
     times = iter(moment_s for moment_s, _ in keys)
-    person = Person(controller, lambda: next(times), keys=0, write=str)
+    person = Operator(controller, lambda: next(times), keys=0, write=str)
     phases = []
     for _, pressed in keys:
         person._press(pressed)

@@ -134,12 +134,12 @@ def test_doing_nothing_from_any_start_neither_succeeds_nor_fails(teleoperator, s
         teleoperator.robot.reset()
         scene.stage(teleoperator, start)
         first = teleoperator.facts()
-        assert scene.spoiled(first, start) is None
+        assert scene.invalid_reason(first, start) is None
         assert scene.terminal(first, first) is None
         for _ in range(10):
             teleoperator.settle(0.2)
             assert not scene.goal(teleoperator.facts())
-        assert scene.spoiled(teleoperator.facts(), start) is None
+        assert scene.invalid_reason(teleoperator.facts(), start) is None
 
 
 def test_a_missed_disk_rests_on_the_rim_in_the_hand_or_out_of_it(teleoperator, scene):
@@ -154,10 +154,10 @@ def test_a_missed_disk_rests_on_the_rim_in_the_hand_or_out_of_it(teleoperator, s
 def test_starts_that_are_no_failures_are_refused(scene):
     released, held = draw(scene, "released", 0)[0], draw(scene, "held", 0)[0]
     on_rim = replace(SEATED, disk=disk_at(0.015, bottom_m=RIM_M))
-    assert scene.spoiled(on_rim, released) is None
-    assert "seated" in scene.spoiled(SEATED, released)
-    assert "not held" in scene.spoiled(on_rim, held)
-    assert "on the board" in scene.spoiled(on_rim, draw(scene, "fallen", 0)[0])
+    assert scene.invalid_reason(on_rim, released) is None
+    assert "seated" in scene.invalid_reason(SEATED, released)
+    assert "not held" in scene.invalid_reason(on_rim, held)
+    assert "on the board" in scene.invalid_reason(on_rim, draw(scene, "fallen", 0)[0])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from egorecovery.errors import StoreDamaged
 from egorecovery.evaluation import compare, load, rates
-from egorecovery.evaluation.filmed import filmed_rollouts
+from egorecovery.evaluation.rollout_videos import rollout_videos
 from egorecovery.studio.scoring import (
     Plan,
     Rating,
@@ -339,7 +339,7 @@ def test_an_export_is_read_by_the_evaluators_statistics_and_closes_the_ratings(s
     compared = compare(*sides, np.random.default_rng(0))
     assert (compared.starts, compared.only_first, compared.only_second) == (5, 0, 2)
 
-    shown = filmed_rollouts(tmp_path / "export").rollouts  # what `watch` shows of an export
+    shown = rollout_videos(tmp_path / "export").rollouts  # what `watch` shows of an export
     assert {one.record.key for one in shown} == {record.key for record in by_people}
     assert all(f"/{one.record.subject.policy}/" in str(one.film) for one in shown)
 
@@ -402,7 +402,7 @@ def test_films_of_an_experiment_are_found_with_their_cells(tmp_path):
     film.rename(cell / "films" / "recovery_003_held_success.mp4")
     shutil.copy(cell / "films" / "recovery_003_held_success.mp4", cell / "films" / "recovery_004_failure.mp4")
     (cell / "films" / "mine.mp4").write_bytes(b"")
-    found = filmed_rollouts(tmp_path)
+    found = rollout_videos(tmp_path)
     assert [one.record for one in found.rollouts] == [record]
     assert found.left_out == (
         f"{cell / 'films' / 'recovery_004_failure.mp4'}: its rollout is not in {cell / 'rollouts.jsonl'}",
@@ -412,7 +412,7 @@ def test_films_of_an_experiment_are_found_with_their_cells(tmp_path):
 def test_films_of_two_policies_in_one_result_file_are_told_apart(tmp_path):
     records = [rollout(0, True, policy="one"), rollout(0, False, policy="two")]
     evaluated_run(tmp_path, records)
-    found = filmed_rollouts(tmp_path)
+    found = rollout_videos(tmp_path)
     assert found.left_out == ()
     assert sorted(one.record.subject.policy for one in found.rollouts) == ["one", "two"]
     assert len({one.film for one in found.rollouts}) == 2
@@ -423,7 +423,7 @@ def test_a_damaged_result_file_is_left_out_and_the_others_films_are_found(tmp_pa
     evaluated_run(tmp_path / "bad", [rollout(0, True, policy="two")])
     results = tmp_path / "bad" / "results.jsonl"
     results.write_bytes(results.read_bytes().replace(b"two", b"tow"))
-    found = filmed_rollouts(tmp_path)
+    found = rollout_videos(tmp_path)
     assert [one.record.subject.policy for one in found.rollouts] == ["one"]
     assert str(results) in found.left_out[0]
 
@@ -434,11 +434,11 @@ def test_a_film_is_left_out_where_it_is_not_clear_whose_it_is_or_ends_otherwise(
     one, two = sorted((tmp_path / "both").glob("*.mp4"))
     one.rename(two.with_name(two.name[: -len("-01234567.mp4")] + ".mp4"))  # as films were named once
     two.unlink()
-    assert "does not say which one it shows" in filmed_rollouts(tmp_path / "both").left_out[0]
+    assert "does not say which one it shows" in rollout_videos(tmp_path / "both").left_out[0]
     evaluated_run(tmp_path / "cell", records[:1], stem="rollouts")
     (tmp_path / "cell" / "films").mkdir()
     next((tmp_path / "cell").glob("*.mp4")).rename(tmp_path / "cell" / "films" / "recovery_000_failure.mp4")
-    assert "ends in failure, on record is success" in filmed_rollouts(tmp_path / "cell").left_out[0]
+    assert "ends in failure, on record is success" in rollout_videos(tmp_path / "cell").left_out[0]
     with pytest.raises(ScoringError, match="evaluate with --film N"):
         clips_of([tmp_path / "both"])
 

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from egorecovery.episodes import Embodiment  # noqa: E402 - torch is an extra
-from egorecovery.evaluation import Inquiry, bench_protocol  # noqa: E402
+from egorecovery.evaluation import BatchedPolicy, bench_protocol  # noqa: E402
 from egorecovery.evaluation.pool import run_here  # noqa: E402
 from egorecovery.evaluation.rollout import RolloutJob  # noqa: E402
 from egorecovery.kinematics.action_space import anchored_dims  # noqa: E402
@@ -59,7 +59,7 @@ def jobs(source, protocol, count=1):
 def test_the_evaluation_through_server_and_robot_client_gives_the_outcomes_of_one_process(ensemble):
     protocol = replace(PROTOCOL, ensemble=ensemble, replan_steps=5 if ensemble else PROTOCOL.replan_steps)
     source = lively_source()
-    here = [ending for _, ending in run_here(jobs(source, protocol), Inquiry(source))]
+    here = [ending for _, ending in run_here(jobs(source, protocol), BatchedPolicy(source))]
     with served(tiny_served(source, horizon=HORIZON)) as server:
         there = [roll_served(job, lambda: PolicyClient(server.url), unbound_limits()) for job in jobs(source, protocol)]
     for ending, (through, controller) in zip(here, there, strict=True):

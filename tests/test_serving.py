@@ -104,7 +104,7 @@ def test_pictures_of_another_size_are_fitted_by_the_rule_that_metadata_name(rng)
     padded = {name: np.zeros((3, 2 * SIZE, 4 * SIZE), np.uint8) for name in observation["images"]}
     for name, picture in observation["images"].items():  # a wide picture whose middle is the square, twice as large
         padded[name][:, :, SIZE : 3 * SIZE] = picture.repeat(2, axis=1).repeat(2, axis=2)
-    whole = SWAYER.decide(np.stack([each.transpose(1, 2, 0) for each in observation["images"].values()])[None],
+    whole = SWAYER.infer(np.stack([each.transpose(1, 2, 0) for each in observation["images"].values()])[None],
                           observation["state"][None].astype(np.float32))  # fmt: skip
     with served(tiny_served(SWAYER, fit="crop")) as server, server.client() as client:
         assert client.metadata.picture_fit == "crop"

@@ -17,13 +17,13 @@ from egorecovery.policy.config_json import changed  # noqa: E402
 from egorecovery.policy.objective import Targets, objective  # noqa: E402
 from egorecovery.policy.policy import Policy, Prediction  # noqa: E402
 from egorecovery.training import METHODS, frame_table  # noqa: E402
+from egorecovery.training.batch_sampler import plan_step  # noqa: E402
 from egorecovery.training.frame_table import chunk_frames  # noqa: E402
 from egorecovery.training.human_supervision import HumanSupervision, speed_ratio  # noqa: E402
-from egorecovery.training.pictures import ResidentPictures, decode  # noqa: E402
-from egorecovery.training.plan import plan_step  # noqa: E402
-from egorecovery.training.pools import select  # noqa: E402
+from egorecovery.training.image_source import ResidentImages, decode  # noqa: E402
 from egorecovery.training.recipe import Recipe, demo  # noqa: E402
 from egorecovery.training.runtime import start  # noqa: E402
+from egorecovery.training.splits import select  # noqa: E402
 from egorecovery.training.step import TrainingStep  # noqa: E402
 from egorecovery.training.weights import Weights  # noqa: E402
 from egorecovery.workcell.collection import Order, collect  # noqa: E402
@@ -136,7 +136,7 @@ def test_targets_of_a_batch_are_what_a_loop_over_its_samples_gives(store):
 def _pictures(store, frames, recipe):
 
     config = recipe.policy
-    return ResidentPictures(decode(store, frames.samples, config.cameras, config.image_size, torch.device("cpu")))
+    return ResidentImages(decode(store, frames.samples, config.cameras, config.image_size, torch.device("cpu")))
 
 
 def _gradients(method: str, **changes: str) -> dict[str, bool]:

@@ -3,7 +3,7 @@
 import pytest
 
 from egorecovery.cli.main import main
-from egorecovery.evaluation.filmed import filmed_rollouts
+from egorecovery.evaluation.rollout_videos import rollout_videos
 from egorecovery.studio.watching import watch_app
 from egorecovery.studio.watching.routes import decision_steps
 from filmed_runs import RATE_HZ, evaluated_run, rollout
@@ -36,7 +36,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(runs):
-    with chromium() as browser, served(lambda access: watch_app(filmed_rollouts(runs).rollouts, access)) as address:
+    with chromium() as browser, served(lambda access: watch_app(rollout_videos(runs).rollouts, access)) as address:
         page = browser.new_page(viewport={"width": 1280, "height": 720})
         page.set_default_timeout(SEEN_MS)
         page.errors = []

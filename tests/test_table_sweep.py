@@ -133,10 +133,10 @@ def test_a_start_that_lost_a_tool_or_whose_trash_moved_is_spoiled():
     start = SCENE.draw_failure(default_rng(0), "missed")
     inside = [start.parameters[f"{trash.name}_y"] < 0 for trash in TRASH]
     staged = facts(*[IN_PAN if is_inside else ON_TABLE for is_inside in inside])
-    assert SCENE.spoiled(staged, start) is None
-    assert SCENE.spoiled(replace(staged, pan_held=False), start) == "a tool is not in the hand"
-    assert "is not on the table" in str(SCENE.spoiled(all_at(IN_PAN), start))
-    assert "is not in the pan" in str(SCENE.spoiled(all_at(ON_TABLE), start))
+    assert SCENE.invalid_reason(staged, start) is None
+    assert SCENE.invalid_reason(replace(staged, pan_held=False), start) == "a tool is not in the hand"
+    assert "is not on the table" in str(SCENE.invalid_reason(all_at(IN_PAN), start))
+    assert "is not in the pan" in str(SCENE.invalid_reason(all_at(ON_TABLE), start))
 
 
 @pytest.mark.parametrize("mode", TableSweep.modes)
@@ -174,7 +174,7 @@ def test_demonstrations_end_with_all_trash_in_the_bin(robot: RobotCell, kind: st
     SCENE.stage(person, start)
     person.take_over()
     first = person.facts()
-    assert SCENE.spoiled(first, start) is None
+    assert SCENE.invalid_reason(first, start) is None
 
     corrected: list[SweepFacts] = []
     script = SCENE.succeed(person, rng) if kind == "nominal" else SCENE.recover(person, rng)
@@ -197,6 +197,6 @@ def test_doing_nothing_leaves_every_start_as_it_is(robot: RobotCell, kind: str):
     for _ in range(STABLE_FRAMES):
         robot.step(robot.target())
     later = person.facts()
-    assert SCENE.spoiled(later, start) is None
+    assert SCENE.invalid_reason(later, start) is None
     moved_m = [now.position_m - then.position_m for now, then in zip(later.trash, first.trash, strict=True)]
     assert np.abs(moved_m).max() < 0.001

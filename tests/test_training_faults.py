@@ -14,12 +14,12 @@ from egorecovery.errors import RecipeError, TrainingStopped
 from egorecovery.policy.checkpoint import open_checkpoint
 from egorecovery.recovery import Annotation, AnnotationJournal
 from egorecovery.training import frame_table, loop
+from egorecovery.training.batch_sampler import StepPlan, plan_step
 from egorecovery.training.frame_table import FrameTable
 from egorecovery.training.logs import read_log
 from egorecovery.training.loop import Schedule, train
-from egorecovery.training.plan import StepPlan, plan_step
-from egorecovery.training.pools import select
 from egorecovery.training.runtime import Runtime
+from egorecovery.training.splits import select
 from egorecovery.training.step import TrainingStep
 from training_store import FRAMES, PER_SOURCE, PIXELS, make_made_up_store, tiny_recipe, training_arguments
 

@@ -12,12 +12,12 @@ from egorecovery.policy.checkpoint import load_into, open_checkpoint
 from egorecovery.policy.inference import TrainedPolicy
 from egorecovery.policy.policy import Policy
 from egorecovery.training import Recipe, frame_table
+from egorecovery.training.image_source import decode
 from egorecovery.training.logs import read_log
 from egorecovery.training.loop import Schedule, train
-from egorecovery.training.pictures import decode
-from egorecovery.training.pools import select
 from egorecovery.training.runtime import Runtime, seed_initialisation
-from egorecovery.training.scoring import HeldOut, score
+from egorecovery.training.splits import select
+from egorecovery.training.validation import HeldOut, score
 from training_store import FRAMES, simulated_recipe, tiny_recipe
 
 CPU = Runtime(device=torch.device("cpu"))
@@ -99,7 +99,7 @@ def test_a_relative_policy_is_scored_by_what_it_would_do(made_up):
         if each.source.embodiment is Embodiment.ROBOT:
             frames = [(each.episode, frame) for frame in range(len(each.state_TA))]
             pictures = decode(made_up, frames, source.cameras, source.image_size, CPU.device).numpy()
-            chunk_THA = source.decide(pictures, each.state_TA).action_BHA
+            chunk_THA = source.infer(pictures, each.state_TA).action_BHA
             spread_A = statistics.action[Embodiment.ROBOT].spread_A
             errors = [
                 np.abs((chunk_HA[: len(ahead)] - ahead) / spread_A).mean()

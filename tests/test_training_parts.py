@@ -19,13 +19,12 @@ from egorecovery.errors import RecipeError  # noqa: E402
 from egorecovery.intent import label_store  # noqa: E402
 from egorecovery.policy.config_json import differences  # noqa: E402
 from egorecovery.recovery import Annotation, AnnotationJournal  # noqa: E402
-from egorecovery.training import agreement  # noqa: E402
-from egorecovery.training.agreement import Agreement  # noqa: E402
+from egorecovery.training import distributed_stop  # noqa: E402
+from egorecovery.training.batch_sampler import ALIGNMENT, InputRow, StepPlan, colours, learning_rate, plan_step  # noqa: E402
 from egorecovery.training.clipping import REMEMBERED, MadClip  # noqa: E402
+from egorecovery.training.distributed_stop import Agreement  # noqa: E402
 from egorecovery.training.frame_table import FrameTable  # noqa: E402
 from egorecovery.training.methods import ABLATIONS, MAIN, METHODS, SHARED, TARGETS, egorecovery  # noqa: E402
-from egorecovery.training.plan import ALIGNMENT, InputRow, StepPlan, colours, learning_rate, plan_step  # noqa: E402
-from egorecovery.training.pools import select  # noqa: E402
 from egorecovery.training.recipe import (  # noqa: E402
     RECIPES,
     Augmentation,
@@ -37,7 +36,8 @@ from egorecovery.training.recipe import (  # noqa: E402
     paper,
 )
 from egorecovery.training.runtime import Runtime  # noqa: E402
-from egorecovery.training.scoring import action_errors, auc, mean_of_episode, thinned  # noqa: E402
+from egorecovery.training.splits import select  # noqa: E402
+from egorecovery.training.validation import action_errors, auc, mean_of_episode, thinned  # noqa: E402
 from making import make_episode  # noqa: E402
 
 ROBOT_FRAMES, HUMAN_FRAMES = 40, 25
@@ -597,8 +597,8 @@ def agreed_at(monkeypatch):
             times_s.append(now_s)
             told[1] *= slower
 
-        monkeypatch.setattr(agreement, "time", SimpleNamespace(monotonic=lambda: now_s))
-        monkeypatch.setattr(agreement.dist, "all_reduce", all_reduce)
+        monkeypatch.setattr(distributed_stop, "time", SimpleNamespace(monotonic=lambda: now_s))
+        monkeypatch.setattr(distributed_stop.dist, "all_reduce", all_reduce)
         agreeing = Agreement(TWO)
         for step_s in step_times_s:
             now_s += step_s
@@ -631,7 +631,7 @@ def test_the_slowest_process_sets_the_interval(agreed_at):
 
 
 def test_a_request_to_another_process_is_ones_own(monkeypatch):
-    monkeypatch.setattr(agreement.dist, "all_reduce", lambda told, op: told.copy_(torch.tensor([1.0, 0.1])))
+    monkeypatch.setattr(distributed_stop.dist, "all_reduce", lambda told, op: told.copy_(torch.tensor([1.0, 0.1])))
     assert Agreement(TWO).stopping(lambda: False)
 
 

@@ -20,8 +20,8 @@ from egorecovery.episodes import EpisodeStore
 from egorecovery.intent import label_store
 from egorecovery.policy.checkpoint import FILES, incomplete, latest, open_checkpoint
 from egorecovery.training import loop
+from egorecovery.training.batch_sampler import StepPlan
 from egorecovery.training.logs import cut_log, read_log
-from egorecovery.training.plan import StepPlan
 from egorecovery.training.step import TrainingStep
 from egorecovery.training.stopping import SAVED_AND_STOPPED
 from training_store import BOUNDARY, annotate, make_made_up_store, training_arguments

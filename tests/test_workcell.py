@@ -156,7 +156,7 @@ def test_the_few_staged_failures_lie_all_around_the_target(task, mode):
     scene = scene_named(task)
     for seed in range(8):
         staged = configurations(scene, StagingProtocol(configuration_seed=seed))
-        ways = sorted(np.arctan2(*scene.gist(start)[1::-1]) for start in staged if start.mode == mode)
+        ways = sorted(np.arctan2(*scene.failure_descriptor(start)[1::-1]) for start in staged if start.mode == mode)
         assert np.diff([*ways, ways[0] + 2 * np.pi]).max() < np.radians(160)  # three or four drawn blindly: 180 or so
 
 
@@ -164,11 +164,13 @@ def test_the_few_staged_failures_lie_all_around_the_target(task, mode):
 def test_staged_failures_are_nearer_to_the_family_than_failures_drawn_blindly(task):
     scene = scene_named(task)
     mode = next(iter(scene.modes))
-    family = np.array([scene.gist(scene.draw_failure(np.random.default_rng(n), mode)) for n in range(300)])
+    family = np.array(
+        [scene.failure_descriptor(scene.draw_failure(np.random.default_rng(n), mode)) for n in range(300)]
+    )
     scale = family.std(axis=0)
 
     def far(starts):
-        chosen = np.array([scene.gist(start) for start in starts])
+        chosen = np.array([scene.failure_descriptor(start) for start in starts])
         return np.linalg.norm((family[:, None] - chosen) / scale, axis=-1).min(axis=1).mean()
 
     staged = [start for start in configurations(scene, StagingProtocol()) if start.mode == mode]

@@ -41,7 +41,7 @@ def decided(source, observation):
     pictures = [
         picture if picture.shape[2] == 3 else picture.transpose(1, 2, 0) for picture in observation["images"].values()
     ]
-    return source.decide(np.stack(pictures)[None], observation["state"][None].astype(np.float32))
+    return source.infer(np.stack(pictures)[None], observation["state"][None].astype(np.float32))
 
 
 class Held:
@@ -54,9 +54,9 @@ class Held:
         self.holding = False
         self.rows: list[int] = []
 
-    def decide(self, images_BVHW3, state_BA):
+    def infer(self, images_BVHW3, state_BA):
         self.rows.append(len(state_BA))
         if self.holding:
             self.asked.release()
             assert self.go.acquire(timeout=60)
-        return self._source.decide(images_BVHW3, state_BA)
+        return self._source.infer(images_BVHW3, state_BA)

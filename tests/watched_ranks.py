@@ -16,9 +16,9 @@ from typing import Any
 import torch
 
 from egorecovery.cli.main import main
-from egorecovery.training import Recipe, agreement, loop
+from egorecovery.training import Recipe, distributed_stop, loop
+from egorecovery.training.batch_sampler import StepPlan
 from egorecovery.training.frame_table import FrameTable
-from egorecovery.training.plan import StepPlan
 from egorecovery.training.step import TrainingStep
 
 RANK = int(os.environ["RANK"])
@@ -56,7 +56,7 @@ def watched(order: dict[str, Any]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    agreement.ANSWERED_S = float("inf")
+    distributed_stop.ANSWERED_S = float("inf")
     order = json.loads(Path(sys.argv[1]).read_text())
     seen = [watched(each) for each in order["runs"]]
     Path(order["out"], f"rank_{RANK}.json").write_text(json.dumps(seen))

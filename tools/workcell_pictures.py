@@ -13,7 +13,7 @@ from numpy import ndarray
 from egorecovery.episodes import Camera
 from egorecovery.episodes.pictures import below, beside, write_png
 from egorecovery.workcell.demonstration import Attempt, Demonstrator, RobotDemonstrator
-from egorecovery.workcell.person_demonstration import PersonDemonstrator
+from egorecovery.workcell.human_demonstration import HumanDemonstrator
 from egorecovery.workcell.starts import Start
 from egorecovery.workcell.tasks import scene_named
 
@@ -56,7 +56,7 @@ def main(options: Options) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     for task in options.tasks:
         demonstrators = [
-            make(scene_named(task), image_size=options.size) for make in (RobotDemonstrator, PersonDemonstrator)
+            make(scene_named(task), image_size=options.size) for make in (RobotDemonstrator, HumanDemonstrator)
         ]
         write_png(below([row(who) for who in demonstrators]), options.out / f"{task}.png")
         for who in demonstrators:

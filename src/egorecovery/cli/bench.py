@@ -34,7 +34,7 @@ class Bench:
         from egorecovery.storage.atomic_io import write_file
         from egorecovery.training import RECIPES
         from egorecovery.training.runtime import start
-        from egorecovery.training.speed import measure
+        from egorecovery.training.throughput import measure
 
         recipe = RECIPES[self.recipe]("cube_stack")
         if self.image_size:

@@ -38,8 +38,8 @@ class Diagnose:
 
     def run(self) -> int:
         try:
+            from egorecovery.diagnostics.activations import open_runs
             from egorecovery.diagnostics.diagnosis import diagnose
-            from egorecovery.diagnostics.observed import open_runs
         except ImportError as error:
             raise RecipeError(f"diagnostics need {error.name}: pip install 'egorecovery[policy]'") from None
         from egorecovery.cli.console import print_json, progress_bar

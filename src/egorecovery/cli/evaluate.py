@@ -144,7 +144,7 @@ class Evaluate:
             raise RecipeError("a trained policy needs torch: pip install 'egorecovery[policy]'") from None
         from egorecovery.evaluation import Subject
         from egorecovery.evaluation.checkpoint_source import CheckpointFactory
-        from egorecovery.policy.decision import Intervention
+        from egorecovery.policy.action_source import Intervention
         from egorecovery.storage.checksummed_json import file_sha256
 
         saved = open_checkpoint(self.checkpoint)
@@ -183,18 +183,18 @@ class Evaluate:
         indices = self._filmed_starts()
         if not indices:
             return []
-        from egorecovery.evaluation import Inquiry
-        from egorecovery.evaluation.film import film_rollout
-        from egorecovery.evaluation.filmed import film_beside
+        from egorecovery.evaluation import BatchedPolicy
+        from egorecovery.evaluation.rollout_videos import video_path
+        from egorecovery.evaluation.video import render_video
 
-        inquiry = Inquiry(factory(), evaluation.batch_rows)
-        jobs = evaluation.jobs_at(indices, inquiry.source)
+        policy = BatchedPolicy(factory(), evaluation.batch_rows)
+        jobs = evaluation.jobs_at(indices, policy.source)
         paths = [
-            film_beside(self.out, task=job.task, regime=job.regime, index=job.index, key=evaluation.key(job))
+            video_path(self.out, task=job.task, regime=job.regime, index=job.index, key=evaluation.key(job))
             for job in jobs
         ]
         for job, path in zip(jobs, paths, strict=True):
-            film_rollout(job, inquiry, path)
+            render_video(job, policy, path)
         return paths
 
 

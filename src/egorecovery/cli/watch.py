@@ -27,7 +27,7 @@ class Watch:
 
     def run(self) -> int:
         from egorecovery.cli.console import console
-        from egorecovery.evaluation.filmed import filmed_rollouts
+        from egorecovery.evaluation.rollout_videos import rollout_videos
 
         try:
             from egorecovery.studio.server import Serving, serve
@@ -38,7 +38,7 @@ class Watch:
         for run in self.runs:
             if not run.exists():
                 raise StudioError(f"{run} does not exist; name a folder or a result file of an evaluation")
-            found = filmed_rollouts(run)
+            found = rollout_videos(run)
             rollouts += found.rollouts
             for sentence in found.left_out:
                 console.print(f"left out: {sentence}", soft_wrap=True)

@@ -8,8 +8,8 @@ from egorecovery.diagnostics.bottleneck_alignment import (
     diagnosed_frames,
 )
 from egorecovery.diagnostics.bottleneck_figure import bottleneck_figure
-from egorecovery.diagnostics.by_episode import DiagnosticError, chosen_episodes
 from egorecovery.diagnostics.coverage import ModeCoverage, PoolCoverage, coverage_figure, mode_coverage
+from egorecovery.diagnostics.episode_bootstrap import DiagnosticError, chosen_episodes
 from egorecovery.diagnostics.figures import png, write_figure
 from egorecovery.diagnostics.gate_alignment import GateAlignment, GateTrace, gate_alignment, gate_auc, gate_figure
 from egorecovery.diagnostics.ks_alignment import KsAlignment, comparable_windows, ks_alignment, ks_figure

@@ -23,7 +23,7 @@ from numpy.random import Generator
 from sklearn.decomposition import PCA
 from sklearn.random_projection import GaussianRandomProjection
 
-from egorecovery.diagnostics.by_episode import SEED, DiagnosticError
+from egorecovery.diagnostics.episode_bootstrap import SEED, DiagnosticError
 from egorecovery.diagnostics.result import Result
 from egorecovery.diagnostics.sliced_wasserstein import random_frames, sliced_w2
 from egorecovery.episodes import Embodiment

@@ -23,7 +23,7 @@ from matplotlib.lines import Line2D
 from numpy import ndarray
 from scipy.spatial import ConvexHull, Delaunay, KDTree, QhullError
 
-from egorecovery.diagnostics.by_episode import SEED, DiagnosticError
+from egorecovery.diagnostics.episode_bootstrap import SEED, DiagnosticError
 from egorecovery.diagnostics.figures import COLOUR, FAINT, legend_below, note, panels
 from egorecovery.diagnostics.result import Result
 from egorecovery.episodes import Embodiment

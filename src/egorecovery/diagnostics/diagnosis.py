@@ -13,15 +13,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from egorecovery.diagnostics import recorded
-from egorecovery.diagnostics.bottleneck_alignment import BottleneckAlignment, bottleneck_alignment
-from egorecovery.diagnostics.bottleneck_figure import bottleneck_figure
-from egorecovery.diagnostics.by_episode import SEED, DiagnosticError
-from egorecovery.diagnostics.coverage import coverage_figure
-from egorecovery.diagnostics.figures import write_figure
-from egorecovery.diagnostics.gate_alignment import GateAlignment, gate_alignment, gate_figure
-from egorecovery.diagnostics.ks_alignment import ks_figure
-from egorecovery.diagnostics.observed import (
+from egorecovery.diagnostics import store_diagnostics
+from egorecovery.diagnostics.activations import (
     DiagnosedRun,
     FrozenPolicy,
     ObservedEpisode,
@@ -29,6 +22,13 @@ from egorecovery.diagnostics.observed import (
     gate_traces,
     head_frames,
 )
+from egorecovery.diagnostics.bottleneck_alignment import BottleneckAlignment, bottleneck_alignment
+from egorecovery.diagnostics.bottleneck_figure import bottleneck_figure
+from egorecovery.diagnostics.coverage import coverage_figure
+from egorecovery.diagnostics.episode_bootstrap import SEED, DiagnosticError
+from egorecovery.diagnostics.figures import write_figure
+from egorecovery.diagnostics.gate_alignment import GateAlignment, gate_alignment, gate_figure
+from egorecovery.diagnostics.ks_alignment import ks_figure
 from egorecovery.diagnostics.transfer_probe import probe_figure, probe_gain
 from egorecovery.diagnostics.trunk_probe import held_out_robots, probe_trunk
 from egorecovery.episodes import Embodiment, EpisodeStore, Phase
@@ -101,7 +101,7 @@ class Diagnosis:
 def content_hash(
     data: str, task: str, runs: Sequence[DiagnosedRun], compare: DiagnosedRun | None, fresh: str | None = None
 ) -> str:
-    """Changes if and only if the numbers could; `data` and `fresh` are the stores' `recorded.data_hash`."""
+    """Changes if and only if the numbers could; `data` and `fresh` are the stores' `store_diagnostics.data_hash`."""
     policies = {run.label: run.policy_hash for run in runs}
     other = None if compare is None else [compare.label, compare.policy_hash]
     parts = {"computed_by": COMPUTED_BY, "seed": SEED, "task": task, "data": data}
@@ -124,10 +124,10 @@ def diagnose(
 
     Policies are looked at on episodes that they never saw: those that were held out, or all of a `fresh` store.
     """
-    data, fresh_data = recorded.data_hash(store, task), None
+    data, fresh_data = store_diagnostics.data_hash(store, task), None
     unseen = Unseen(store=store)
     if fresh is not None:
-        fresh_data, unseen = recorded.data_hash(fresh, task), Unseen(store=fresh, fresh=True)
+        fresh_data, unseen = store_diagnostics.data_hash(fresh, task), Unseen(store=fresh, fresh=True)
         if known := sorted(set(fresh.ids()) & set(store.ids())):
             raise RecipeError(
                 f"{fresh.root} is not fresh: {len(known)} of its episodes are in {store.root} too, as {known[0]}"
@@ -170,18 +170,18 @@ def _card(run: DiagnosedRun, store: EpisodeStore) -> dict[str, Any]:
 
 def _of_store(found: Diagnosis, store: EpisodeStore, task: str, spec: IntentSpec, progress: Progress) -> None:
     progress("intent targets", 0, len(Phase))
-    episodes = recorded.labelled(store, task, spec)
+    episodes = store_diagnostics.labelled(store, task, spec)
     phases = {}
     for done, phase in enumerate(Phase):
         with found.attempt(f"KS distance, {phase}"):
-            phases[phase] = recorded.target_alignment(episodes, phase)
+            phases[phase] = store_diagnostics.target_alignment(episodes, phase)
         progress("intent targets", done + 1, len(Phase))
     if phases:
         found.record["ks"] = {str(phase): each.to_json() for phase, each in phases.items()}
         found.figures["ks"] = ks_figure({task: phases})
     modes = {}
     with found.attempt("failure-state coverage"):
-        starts = recorded.StartCoverage(store, task)
+        starts = store_diagnostics.StartCoverage(store, task)
         for mode in starts.modes:
             with found.attempt(f"failure-state coverage, {mode}"):
                 modes[mode] = starts.of(mode)
@@ -266,7 +266,7 @@ def _probe(
         if doubt := compare.doubt(store):
             found.notes.append(doubt)
         robots = held_out_robots(unseen, [*runs, compare])
-        position_m = recorded.object_positions_m(unseen.store, [name for _, name in robots])
+        position_m = store_diagnostics.object_positions_m(unseen.store, [name for _, name in robots])
         trunks = {
             run.label: probe_trunk(
                 FrozenPolicy(run, device).observe(unseen.store, robots, lambda *at, run=run: progress(run.label, *at)),

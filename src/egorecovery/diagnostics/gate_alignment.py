@@ -23,7 +23,7 @@ from numpy import ndarray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from egorecovery.diagnostics.by_episode import RESAMPLES, SEED, DiagnosticError, times_drawn
+from egorecovery.diagnostics.episode_bootstrap import RESAMPLES, SEED, DiagnosticError, times_drawn
 from egorecovery.diagnostics.figures import COLOUR, FAINT, NEUTRAL, legend_below, panels, title_of
 from egorecovery.diagnostics.result import Result
 from egorecovery.episodes import Embodiment

@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy import ndarray
 
-from egorecovery.diagnostics.by_episode import RESAMPLES, SEED, episode_index, percentile_interval, times_drawn
+from egorecovery.diagnostics.episode_bootstrap import RESAMPLES, SEED, episode_index, percentile_interval, times_drawn
 from egorecovery.diagnostics.figures import (
     FAINT,
     MIDDLE,

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from numpy import ndarray
 from sklearn.model_selection import GroupKFold
 
-from egorecovery.diagnostics.by_episode import (
+from egorecovery.diagnostics.episode_bootstrap import (
     RESAMPLES,
     SEED,
     DiagnosticError,

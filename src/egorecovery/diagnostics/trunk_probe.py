@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy import ndarray
 
-from egorecovery.diagnostics.by_episode import DiagnosticError
-from egorecovery.diagnostics.observed import DiagnosedRun, ObservedEpisode, Unseen
+from egorecovery.diagnostics.activations import DiagnosedRun, ObservedEpisode, Unseen
+from egorecovery.diagnostics.episode_bootstrap import DiagnosticError
 from egorecovery.diagnostics.transfer_probe import FOLDS, ProbedPool, transfer_probe
 from egorecovery.episodes import EpisodeId, Source
 

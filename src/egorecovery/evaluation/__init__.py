@@ -1,7 +1,7 @@
 """Closed-loop evaluation in the workcell: the protocol, rollouts on all cores, results that survive, statistics."""
 
+from egorecovery.evaluation.batched_policy import BatchedPolicy, PolicyCrashed, SourceFactory
 from egorecovery.evaluation.closed_loop import Evaluation, evaluate
-from egorecovery.evaluation.inquiry import Inquiry, PolicyCrashed, SourceFactory
 from egorecovery.evaluation.pool import RolloutPool, default_workers
 from egorecovery.evaluation.protocol import (
     COMPARISON,
@@ -20,10 +20,10 @@ __all__ = [
     "COMPARISON",
     "REGIMES",
     "VALIDATION",
+    "BatchedPolicy",
     "Comparison",
     "Evaluation",
     "EvaluationProtocol",
-    "Inquiry",
     "PolicyCrashed",
     "Rate",
     "Regime",

@@ -7,7 +7,7 @@ from jaxtyping import Float, Float32, UInt8
 from numpy import ndarray
 
 from egorecovery.episodes import Camera
-from egorecovery.policy.decision import Decision
+from egorecovery.policy.action_source import PolicyOutput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +22,8 @@ class HoldStill:
     def __call__(self) -> "HoldStill":
         return self
 
-    def decide(self, images_BVHW3: UInt8[ndarray, "B V H W 3"], state_BA: Float32[ndarray, "B 14"]) -> Decision:
-        return Decision(action_BHA=np.repeat(state_BA[:, None], self.steps, axis=1), gate_B=None, intent_BC=None)
+    def infer(self, images_BVHW3: UInt8[ndarray, "B V H W 3"], state_BA: Float32[ndarray, "B 14"]) -> PolicyOutput:
+        return PolicyOutput(action_BHA=np.repeat(state_BA[:, None], self.steps, axis=1), gate_B=None, intent_BC=None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,7 +39,7 @@ class Replay:
     def __call__(self) -> "Replay":
         return self
 
-    def decide(self, images_BVHW3: UInt8[ndarray, "B V H W 3"], state_BA: Float32[ndarray, "B 14"]) -> Decision:
+    def infer(self, images_BVHW3: UInt8[ndarray, "B V H W 3"], state_BA: Float32[ndarray, "B 14"]) -> PolicyOutput:
         tail = np.repeat(self.actions[-1:], max(0, self.steps - len(self.actions)), axis=0)
         chunk = np.concatenate([self.actions, tail])[: self.steps].astype(np.float32)
-        return Decision(action_BHA=np.repeat(chunk[None], len(state_BA), axis=0), gate_B=None, intent_BC=None)
+        return PolicyOutput(action_BHA=np.repeat(chunk[None], len(state_BA), axis=0), gate_B=None, intent_BC=None)

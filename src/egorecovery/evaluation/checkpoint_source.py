@@ -8,7 +8,13 @@ from numpy import ndarray
 
 from egorecovery.episodes import Camera
 from egorecovery.kinematics import ActionSpace
-from egorecovery.policy.decision import ActionSource, Decision, Intervention, action_space_of, wants_hidden_embodiment
+from egorecovery.policy.action_source import (
+    ActionSource,
+    Intervention,
+    PolicyOutput,
+    action_space_of,
+    wants_hidden_embodiment,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +62,12 @@ class OneThread:
     def hidden_embodiment(self) -> bool:
         return wants_hidden_embodiment(self._source)
 
-    def decide(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> Decision:
+    def infer(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> PolicyOutput:
         import torch
 
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            return self._source.decide(images_BVHW3, state_BA)
+            return self._source.infer(images_BVHW3, state_BA)
         finally:
             torch.set_num_threads(threads)  # whoever trains in this process wants them back

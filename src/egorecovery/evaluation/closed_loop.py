@@ -7,13 +7,13 @@ from functools import lru_cache
 from itertools import product
 
 from egorecovery.errors import RecipeError
-from egorecovery.evaluation.inquiry import Inquiry, SourceFactory
+from egorecovery.evaluation.batched_policy import BatchedPolicy, SourceFactory
 from egorecovery.evaluation.pool import RolloutPool, run_here
 from egorecovery.evaluation.protocol import REGIMES, EvaluationProtocol, Regime, draw_start
 from egorecovery.evaluation.results import ResultFile, RolloutRecord, Subject, rollout_key
 from egorecovery.evaluation.rollout import Ending, RolloutJob
 from egorecovery.executors import Executor, run_jobs
-from egorecovery.policy.decision import ActionSource, action_space_of, wants_hidden_embodiment
+from egorecovery.policy.action_source import ActionSource, action_space_of, wants_hidden_embodiment
 from egorecovery.workcell.tasks import scene_named
 
 
@@ -25,7 +25,7 @@ class Evaluation:
     task: str
     protocol: EvaluationProtocol
     regimes: tuple[Regime, ...] = REGIMES
-    batch_rows: int = 1  # of every inference, see `inquiry`; 16 suits a GPU
+    batch_rows: int = 1  # of every inference, see `batched_policy`; 16 suits a GPU
 
     def __post_init__(self) -> None:
         scene_named(self.task)
@@ -101,7 +101,7 @@ def evaluate(
     if executor == "ray":
         endings = _on_ray(missing, factory, evaluation.batch_rows, workers)
     else:
-        endings = _here(missing, Inquiry(source, evaluation.batch_rows), workers, pool)
+        endings = _here(missing, BatchedPolicy(source, evaluation.batch_rows), workers, pool)
     for number, ending in endings:
         record = evaluation.record(missing[number], ending)
         if results is not None:
@@ -112,12 +112,12 @@ def evaluate(
 
 
 def _here(
-    jobs: Sequence[RolloutJob], inquiry: Inquiry, workers: int, pool: RolloutPool | None
+    jobs: Sequence[RolloutJob], policy: BatchedPolicy, workers: int, pool: RolloutPool | None
 ) -> Iterator[tuple[int, Ending]]:
     if not jobs:
         return
     with nullcontext(pool) if pool is not None else RolloutPool(min(workers, len(jobs))) as using:
-        yield from using.run(jobs, inquiry)
+        yield from using.run(jobs, policy)
 
 
 def _on_ray(
@@ -132,11 +132,11 @@ def _on_ray(
 
 def roll_remotely(rollout: RemoteRollout) -> Ending:
     """Runs in a Ray worker."""
-    [(_, ending)] = run_here([rollout.job], _inquiry(rollout.factory, rollout.batch_rows))
+    [(_, ending)] = run_here([rollout.job], _batched_policy(rollout.factory, rollout.batch_rows))
     return ending
 
 
 @lru_cache(maxsize=1)
-def _inquiry(factory: SourceFactory, batch_rows: int) -> Inquiry:
+def _batched_policy(factory: SourceFactory, batch_rows: int) -> BatchedPolicy:
     """Loading a policy takes a while; a factory that compares equal by value is called once per process."""
-    return Inquiry(factory(), batch_rows)
+    return BatchedPolicy(factory(), batch_rows)

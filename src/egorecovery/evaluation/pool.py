@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from egorecovery.errors import RecipeError
-from egorecovery.evaluation.inquiry import Answer, Inquiry, Question, Refused
+from egorecovery.evaluation.batched_policy import ActionChunk, BatchedPolicy, Observation, RejectedAction
 from egorecovery.evaluation.rollout import Ending, RolloutJob, attempt
 from egorecovery.executors import begin_worker, cores, in_main_thread
 
@@ -44,14 +44,14 @@ class RolloutPool:
         self._size = workers
         self._workers: list[_Worker] = []
 
-    def run(self, jobs: Sequence[RolloutJob], inquiry: Inquiry) -> Iterator[tuple[int, Ending]]:
+    def run(self, jobs: Sequence[RolloutJob], policy: BatchedPolicy) -> Iterator[tuple[int, Ending]]:
         """(number of the job, its ending), as they come in."""
         if self._size == 1:
-            yield from run_here(jobs, inquiry)
+            yield from run_here(jobs, policy)
         else:
-            yield from self._run(jobs, inquiry)
+            yield from self._run(jobs, policy)
 
-    def _run(self, jobs: Sequence[RolloutJob], inquiry: Inquiry) -> Iterator[tuple[int, Ending]]:
+    def _run(self, jobs: Sequence[RolloutJob], policy: BatchedPolicy) -> Iterator[tuple[int, Ending]]:
         todo = deque(range(len(jobs)))
         tries = [0] * len(jobs)
         while len(self._workers) < min(self._size, len(jobs)):
@@ -64,9 +64,9 @@ class RolloutPool:
                 busy = {worker.connection: worker for worker in self._workers if worker.number >= 0}
                 if not busy:
                     return
-                asking: list[tuple[_Worker, Question]] = []
-                for worker, said in _gathered(busy, enough=min(inquiry.batch_rows, (len(busy) + 1) // 2)):
-                    if isinstance(said, Question):
+                asking: list[tuple[_Worker, Observation]] = []
+                for worker, said in _gathered(busy, enough=min(policy.batch_rows, (len(busy) + 1) // 2)):
+                    if isinstance(said, Observation):
                         asking.append((worker, said))
                         continue
                     number, worker.number = worker.number, -1
@@ -77,7 +77,7 @@ class RolloutPool:
                         todo.appendleft(number)
                     else:
                         yield number, said
-                answers = inquiry.ask([question for _, question in asking])
+                answers = policy.ask([question for _, question in asking])
                 for (worker, _), answer in zip(asking, answers, strict=True):
                     _tell(worker, answer)
         except BaseException:
@@ -107,11 +107,11 @@ class RolloutPool:
         self.close()
 
 
-def run_here(jobs: Sequence[RolloutJob], inquiry: Inquiry) -> Iterator[tuple[int, Ending]]:
+def run_here(jobs: Sequence[RolloutJob], policy: BatchedPolicy) -> Iterator[tuple[int, Ending]]:
     """One rollout after the other, in this process."""
 
-    def ask(question: Question) -> Answer | Refused:
-        return inquiry.ask([question])[0]
+    def ask(question: Observation) -> ActionChunk | RejectedAction:
+        return policy.ask([question])[0]
 
     for number, job in enumerate(jobs):
         ending = attempt(job, ask)
@@ -134,7 +134,7 @@ def _serve(connection: Connection, started_by_main_thread: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     begin_worker(started_by_main_thread)
 
-    def ask(question: Question) -> Any:
+    def ask(question: Observation) -> Any:
         connection.send(question)
         return connection.recv()
 
@@ -145,9 +145,9 @@ def _serve(connection: Connection, started_by_main_thread: bool) -> None:
         return
 
 
-def _gathered(busy: dict[Connection, _Worker], enough: int) -> list[tuple[_Worker, Question | Ending | None]]:
+def _gathered(busy: dict[Connection, _Worker], enough: int) -> list[tuple[_Worker, Observation | Ending | None]]:
     """What workers say. Having heard one it waits for some more: a batch takes a policy hardly longer than one row."""
-    heard: list[tuple[_Worker, Question | Ending | None]] = []
+    heard: list[tuple[_Worker, Observation | Ending | None]] = []
     silent = dict(busy)
     give_up_s: float | None = None
     while len(heard) < enough:
@@ -162,7 +162,7 @@ def _gathered(busy: dict[Connection, _Worker], enough: int) -> list[tuple[_Worke
     return heard
 
 
-def _heard(worker: _Worker) -> Question | Ending | None:
+def _heard(worker: _Worker) -> Observation | Ending | None:
     """None when the worker is gone."""
     try:
         return worker.connection.recv()

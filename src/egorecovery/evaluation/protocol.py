@@ -12,7 +12,7 @@ from egorecovery.randomness import generator_for
 from egorecovery.workcell.appearance import PLAIN
 from egorecovery.workcell.rules import Protocol
 from egorecovery.workcell.scene import TaskScene
-from egorecovery.workcell.staging import dressed
+from egorecovery.workcell.staging import with_appearance
 from egorecovery.workcell.starts import Start
 from egorecovery.workcell.tasks import scene_named
 
@@ -115,8 +115,8 @@ def draw_start(protocol: EvaluationProtocol, scene: TaskScene, regime: Regime, i
         # The mode has a generator of its own: redrawing must not thin out a mode that is hard to stage.
         mode = str(generator_for(seed=0, purpose=f"{purpose}, mode", **where).choice(names, p=weights / weights.sum()))
         start = scene.draw_failure(rng, mode)
-    dressed_start = dressed(start, rng)
-    return dressed_start if protocol.varied_appearance else _plain(dressed_start)
+    seen = with_appearance(start, rng)
+    return seen if protocol.varied_appearance else _plain(seen)
 
 
 def _plain(start: Start) -> Start:

@@ -10,8 +10,8 @@ import numpy as np
 from egorecovery.episodes import RATE_HZ, Camera, Side
 from egorecovery.episodes.frames import JpegFrames
 from egorecovery.errors import EgoRecoveryError
+from egorecovery.evaluation.batched_policy import ActionChunk, Observation, RejectedAction
 from egorecovery.evaluation.chunks import ChunkExecution
-from egorecovery.evaluation.inquiry import Answer, Question, Refused
 from egorecovery.evaluation.protocol import EvaluationProtocol, Regime, draw_start
 from egorecovery.kinematics import ActionSpace
 from egorecovery.randomness import generator_for
@@ -26,8 +26,8 @@ MOST_REDRAWS = 20  # of one start, before the task is to blame
 CLOSED_01, OPEN_01 = 0.3, 0.5  # of a gripper's target; between them it counts as what it was
 
 Result = Literal["success", "failure", "error"]
-Reply = Answer | Refused
-OnFrame = Callable[[Workcell, Answer], None]
+Reply = ActionChunk | RejectedAction
+OnFrame = Callable[[Workcell, ActionChunk], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class Ending:
         return self.steps / RATE_HZ
 
 
-def attempt(job: RolloutJob, ask: Callable[[Question], Reply], on_frame: OnFrame | None = None) -> Ending:
+def attempt(job: RolloutJob, ask: Callable[[Observation], Reply], on_frame: OnFrame | None = None) -> Ending:
     """Runs a job to its end. What breaks in the simulator is an error on record; a policy that raises is not."""
     reply: Reply | None = None
     try:
@@ -85,7 +85,7 @@ def _broken(error: Exception) -> Ending:
     return Ending(result="error", reason=f"{type(error).__name__}: {error}", start=None)
 
 
-def roll(job: RolloutJob, cell: Workcell, on_frame: OnFrame | None = None) -> Generator[Question, Reply, Ending]:
+def roll(job: RolloutJob, cell: Workcell, on_frame: OnFrame | None = None) -> Generator[Observation, Reply, Ending]:
     """Yields questions, is sent answers, returns the ending. Renders only when it asks."""
     cell.protocol = job.protocol.judging()
     start = stage(job, cell)
@@ -93,12 +93,12 @@ def roll(job: RolloutJob, cell: Workcell, on_frame: OnFrame | None = None) -> Ge
     gates: list[float | None] = []
     intents: list[tuple[float, ...] | None] = []
     unreachable = 0
-    answer: Answer | None = None
+    answer: ActionChunk | None = None
     while True:
         if execution.wants_chunk:
             question = look(job, cell)
             reply = yield without_state(question) if drops_state(job, decision=len(gates)) else question
-            if isinstance(reply, Refused):
+            if isinstance(reply, RejectedAction):
                 return Ending(
                     result="failure",
                     reason=reply.reason,
@@ -147,13 +147,13 @@ def stage(job: RolloutJob, cell: Workcell) -> Start:
     raise EgoRecoveryError(f"{job.task} {job.regime} start {job.index} could not be staged in {MOST_REDRAWS} draws")
 
 
-def look(job: RolloutJob, cell: Workcell) -> Question:
+def look(job: RolloutJob, cell: Workcell) -> Observation:
     """Pictures through JPEG and back, as the policy has seen all others: at 96 pixels that changes edges visibly."""
     images = [cell.cameras.render(cell.robot.data, camera) for camera in job.cameras]
     state = cell.robot.proprioception()
     if job.action_space == "effector":
         state = workcell_arms().effector_vectors(state)
-    return Question(JpegFrames.encode(images).decode(), state.astype(np.float32))
+    return Observation(JpegFrames.encode(images).decode(), state.astype(np.float32))
 
 
 def drops_state(job: RolloutJob, decision: int) -> bool:
@@ -167,9 +167,9 @@ def drops_state(job: RolloutJob, decision: int) -> bool:
     return bool(rng.random() < share)
 
 
-def without_state(question: Question) -> Question:
+def without_state(question: Observation) -> Observation:
     """NaN means not known."""
-    return Question(question.images, np.full_like(question.state, np.nan))
+    return Observation(question.images, np.full_like(question.state, np.nan))
 
 
 def joint_targets(job: RolloutJob, cell: Workcell, actions: np.ndarray) -> tuple[np.ndarray, int]:

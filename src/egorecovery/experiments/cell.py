@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.protocol import EvaluationProtocol
+from egorecovery.policy.action_source import Intervention
 from egorecovery.policy.config_json import changed, to_json
-from egorecovery.policy.decision import Intervention
 from egorecovery.storage.checksummed_json import digest
 from egorecovery.training import METHODS, Budget, Recipe
 from egorecovery.training.human_supervision import HumanSupervision

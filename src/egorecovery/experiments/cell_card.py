@@ -9,7 +9,7 @@ from typing import Any, get_args
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.evaluation.protocol import REGIMES
 from egorecovery.evaluation.results import ResultFile, RolloutRecord
-from egorecovery.policy.decision import GateUse
+from egorecovery.policy.action_source import GateUse
 from egorecovery.storage.checksummed_json import file_sha256, read_checksummed
 from egorecovery.storage.containment import exists, inside, is_file
 

@@ -21,7 +21,7 @@ from egorecovery.experiments.resources import Resources
 from egorecovery.experiments.trainings import training_card
 
 if TYPE_CHECKING:
-    from egorecovery.diagnostics.observed import DiagnosedRun
+    from egorecovery.diagnostics.activations import DiagnosedRun
 
 METHOD, WITHOUT_HUMAN = "egorecovery", "robot_recovery"
 SEED = 0
@@ -68,7 +68,7 @@ def _made(
     full: CellPlan, other: CellPlan | None, folder: ExperimentFolder, resources: Resources, progress: Progress
 ) -> str:
     from egorecovery.diagnostics.diagnosis import content_hash, diagnose
-    from egorecovery.diagnostics.recorded import data_hash
+    from egorecovery.diagnostics.store_diagnostics import data_hash
 
     task = full.cell.task
     store, out = EpisodeStore(folder.data(task)), folder.root / DIAGNOSTICS / task
@@ -108,7 +108,7 @@ def _fresh(plan: CellPlan, folder: ExperimentFolder, resources: Resources, progr
 
 
 def _opened(plan: CellPlan, method: str, folder: ExperimentFolder) -> "tuple[Path, DiagnosedRun]":
-    from egorecovery.diagnostics.observed import DiagnosedRun
+    from egorecovery.diagnostics.activations import DiagnosedRun
 
     path = folder.training(plan.training_id)
     return path, DiagnosedRun.open(path, plan.cell.task, method)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from egorecovery.errors import EgoRecoveryError, RecipeError
-from egorecovery.evaluation import REGIMES, Evaluation, Inquiry, RolloutRecord
+from egorecovery.evaluation import REGIMES, BatchedPolicy, Evaluation, RolloutRecord
 from egorecovery.evaluation.checkpoint_source import CheckpointFactory
-from egorecovery.evaluation.film import film_rollout, need_encoder
 from egorecovery.evaluation.rollout import Result
+from egorecovery.evaluation.video import need_encoder, render_video
 from egorecovery.experiments.cell import Cell, CellPlan
 from egorecovery.experiments.folder import FILMS, ExperimentFolder
-from egorecovery.policy.decision import ActionSource
+from egorecovery.policy.action_source import ActionSource
 from egorecovery.storage.atomic_io import sync_directory, sync_file
 from egorecovery.storage.checksummed_json import file_sha256
 from egorecovery.storage.containment import inside, names_in, remove
@@ -116,7 +116,7 @@ def _make(plan: CellPlan, record: RolloutRecord, source: ActionSource, home: Pat
     drafts = home.with_name(DRAFTS)
     try:
         draft = drafts / "draft.mp4"
-        ending = film_rollout(job, Inquiry(source, record.batch_rows), draft, who=record.subject.policy)
+        ending = render_video(job, BatchedPolicy(source, record.batch_rows), draft, who=record.subject.policy)
         sync_file(draft)
         home.mkdir(exist_ok=True)
         path = draft.rename(home / film_name(record, ending.result))

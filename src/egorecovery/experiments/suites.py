@@ -7,7 +7,7 @@ from typing import Any
 from egorecovery.episodes import PAPER_TASKS
 from egorecovery.errors import RecipeError
 from egorecovery.experiments.cell import Cell, Humans, RobotFailures, episodes_of
-from egorecovery.policy.decision import Intervention
+from egorecovery.policy.action_source import Intervention
 from egorecovery.training import Budget
 
 ALL_TASKS = tuple(PAPER_TASKS)

@@ -14,8 +14,8 @@ from torch import Tensor
 from egorecovery.episodes import Camera, Embodiment
 from egorecovery.errors import RecipeError
 from egorecovery.kinematics import ActionSpace
+from egorecovery.policy.action_source import Intervention, PolicyOutput
 from egorecovery.policy.checkpoint import load_into, open_checkpoint
-from egorecovery.policy.decision import Decision, Intervention
 from egorecovery.policy.device import pick_device
 from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.pixels import PIXEL_DEVIATION, PIXEL_MEAN
@@ -92,7 +92,7 @@ class TrainedPolicy:
     def hidden_embodiment(self) -> bool:
         return self.config.hidden_embodiment
 
-    def decide(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> Decision:
+    def infer(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> PolicyOutput:
         """A state of NaN is one that is not known: the policy decides by pictures alone."""
         self._check(images_BVHW3, state_BA)
         parts = [
@@ -105,7 +105,7 @@ class TrainedPolicy:
         assert action_BHA is not None
         if self.config.relative_actions:
             action_BHA = action_BHA + self._statistics.anchor(Embodiment.ROBOT, state_BA, self.action_space)[:, None]
-        return Decision(
+        return PolicyOutput(
             action_BHA=self._statistics.action[Embodiment.ROBOT].restore(action_BHA), gate_B=gate_B, intent_BC=intent_BC
         )
 

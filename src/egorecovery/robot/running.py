@@ -15,7 +15,7 @@ from egorecovery.robot.event_log import Log, no_log
 from egorecovery.robot.guard import Cause, Fault, Phase
 from egorecovery.robot.limits import Limits
 from egorecovery.robot.robot import Robot
-from egorecovery.robot.terminal import Person, person_at
+from egorecovery.robot.terminal import Operator, operator_at
 
 LOOK_S = 0.005  # between two looks at whether anything is to be done
 
@@ -59,7 +59,7 @@ def run_robot(
     on_start(controller)
     with (
         _stopped_by_signals(controller, clock) as signals,
-        _person_or_nobody(controller, clock, attended) as person,
+        _operator_or_nobody(controller, clock, attended) as person,
     ):
         try:
             driver.start()
@@ -122,9 +122,9 @@ def _stopped_by_signals(controller: Controller, clock: Clock) -> Iterator[_Signa
 
 
 @contextmanager
-def _person_or_nobody(controller: Controller, clock: Clock, attended: bool) -> Iterator[Person | None]:
+def _operator_or_nobody(controller: Controller, clock: Clock, attended: bool) -> Iterator[Operator | None]:
     if not attended:
         yield None
         return
-    with person_at(controller, clock.now_s) as person:
+    with operator_at(controller, clock.now_s) as person:
         yield person

@@ -20,7 +20,7 @@ KEYS = f"wait {QUIET_S:g} s, then r re-arms the robot, q ends"
 Write = Callable[[str], object]
 
 
-class Person:
+class Operator:
     """A thread that listens to keys. Nothing else in the program waits for it, nor it for anything else."""
 
     def __init__(self, controller: Controller, now_s: Callable[[], float], keys: int, write: Write) -> None:
@@ -96,16 +96,16 @@ def single_keys(keys: int) -> Iterator[None]:
 
 
 @contextmanager
-def person_at(
+def operator_at(
     controller: Controller, now_s: Callable[[], float], terminal: int | None = None, write: Write | None = None
-) -> Iterator[Person | None]:
+) -> Iterator[Operator | None]:
     """Somebody at the terminal, where there is one: None without."""
     keys = _standard_input() if terminal is None else terminal
     if keys is None or not os.isatty(keys):
         yield None
         return
     with single_keys(keys):
-        person = Person(controller, now_s, keys, write or _to_terminal)
+        person = Operator(controller, now_s, keys, write or _to_terminal)
         person.start()
         try:
             yield person

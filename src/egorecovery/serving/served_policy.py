@@ -16,7 +16,7 @@ from egorecovery.errors import ServingError
 from egorecovery.kinematics import pack, unpack
 from egorecovery.kinematics.arms import Arms
 from egorecovery.motion import resample_linear
-from egorecovery.policy.decision import ActionSource, action_space_of, wants_hidden_embodiment
+from egorecovery.policy.action_source import ActionSource, action_space_of, wants_hidden_embodiment
 from egorecovery.serving.metadata import Fit, ServerMetadata
 from egorecovery.serving.observation import Observation
 
@@ -118,7 +118,7 @@ class ServedPolicy:
             assert self._arms is not None
             states_BA = self._arms.effector_vectors(states_BA)
         deciding_s = time.perf_counter()
-        decision = self._source.decide(
+        decision = self._source.infer(
             prepared[0].pictures_VSS3[None]
             if len(prepared) == 1
             else np.stack([each.pictures_VSS3 for each in prepared]),

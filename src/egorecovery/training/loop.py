@@ -20,20 +20,20 @@ from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.policy import Policy
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.training import frame_table
-from egorecovery.training.agreement import Agreement
+from egorecovery.training.batch_sampler import StepPlan, learning_rate, plan_step
+from egorecovery.training.distributed_stop import Agreement
 from egorecovery.training.frame_table import FrameTable
+from egorecovery.training.gpu_lock import turn
+from egorecovery.training.image_source import Pictures, ResidentImages, StreamedImages, decode
 from egorecovery.training.logs import RunLog, run_lock
-from egorecovery.training.pictures import Pictures, ResidentPictures, StreamedPictures, decode
-from egorecovery.training.plan import StepPlan, learning_rate, plan_step
-from egorecovery.training.pools import everything, in_order, select, with_picture_fit
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.resuming import checkpoint_to_resume, data_hash, restore, revision
 from egorecovery.training.run_manifest import seal_run, unseal_run
 from egorecovery.training.runtime import Runtime, seed_initialisation
-from egorecovery.training.scoring import HeldOut, Scores, score, thinned
+from egorecovery.training.splits import everything, in_order, select, with_picture_fit
 from egorecovery.training.step import TrainingStep
 from egorecovery.training.stopping import Stopped, signals_noted
-from egorecovery.training.turns import turn
+from egorecovery.training.validation import HeldOut, Scores, score, thinned
 from egorecovery.training.weights import Weights
 
 RESIDENT_SHARE = 0.6  # of free device memory that pictures may take
@@ -328,7 +328,7 @@ def _pictures(
     room = RESIDENT_SHARE * _free_bytes(runtime)
     if not stream and size <= room:
         held = decode(store, frames.samples, config.cameras, config.image_size, runtime.device, decoding)
-        return ResidentPictures(held)
+        return ResidentImages(held)
 
     if not stream and runtime.first:
         told = f"pictures need {size / 1e9:.1f} GB, and {room / 1e9:.1f} GB of memory are to spare"
@@ -338,7 +338,7 @@ def _pictures(
         plan = plan_step(recipe, frames.robot_frames, frames.human_frames, index)
         return plan.shard(runtime.rank, runtime.ranks, recipe.batch.robot).frame_B
 
-    return StreamedPictures(store, frames.samples, config.cameras, config.image_size, runtime.device, frames_of_step)
+    return StreamedImages(store, frames.samples, config.cameras, config.image_size, runtime.device, frames_of_step)
 
 
 def _free_bytes(runtime: Runtime) -> int:

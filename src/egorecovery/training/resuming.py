@@ -12,9 +12,9 @@ from egorecovery.intent.label_store import LabelStore
 from egorecovery.policy.checkpoint import Checkpoint, incomplete, latest, load_into, open_checkpoint
 from egorecovery.policy.config_json import differences, from_json
 from egorecovery.storage.checksummed_json import digest
-from egorecovery.training.pools import Pools
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.runtime import Runtime
+from egorecovery.training.splits import Pools
 from egorecovery.training.step import TrainingStep
 from egorecovery.training.weights import Weights
 

@@ -21,10 +21,10 @@ from egorecovery.policy.objective import Targets, objective
 from egorecovery.policy.pixels import PIXEL_DEVIATION, PIXEL_MEAN
 from egorecovery.policy.policy import Prediction
 from egorecovery.policy.side_by_side import URGENT, aside
+from egorecovery.training.batch_sampler import InputRow, StepPlan
 from egorecovery.training.clipping import MadClip
 from egorecovery.training.frame_table import FrameTable, chunk_frames
-from egorecovery.training.pictures import Pictures, ResidentPictures
-from egorecovery.training.plan import InputRow, StepPlan
+from egorecovery.training.image_source import Pictures, ResidentImages
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.runtime import Runtime
 from egorecovery.training.weights import AdamW, Weights, norm_of_row
@@ -139,7 +139,7 @@ class TrainingStep:
         }
         if self._input_row is None:
             self._input_row = InputRow(values, self._runtime.device)
-            resident = isinstance(self._pictures, ResidentPictures)
+            resident = isinstance(self._pictures, ResidentImages)
             self._inputs = {**self._input_row.views, "pictures": pictures if resident else pictures.clone()}
         elif self._inputs["pictures"] is not pictures:
             self._inputs["pictures"].copy_(pictures, non_blocking=True)

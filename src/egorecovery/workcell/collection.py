@@ -28,10 +28,10 @@ from egorecovery.workcell.annotator import SimulatedAnnotator
 from egorecovery.workcell.appearance import PLAIN
 from egorecovery.workcell.cost import Clock, clock
 from egorecovery.workcell.demonstration import Attempt, Demonstrator, RobotDemonstrator
-from egorecovery.workcell.person_demonstration import PersonDemonstrator
+from egorecovery.workcell.human_demonstration import HumanDemonstrator
+from egorecovery.workcell.robot_as_human import RobotAsHuman
 from egorecovery.workcell.scene import OBJECT_M
 from egorecovery.workcell.staging import draw_start
-from egorecovery.workcell.stand_in import StandIn
 from egorecovery.workcell.starts import Start
 from egorecovery.workcell.tasks import scene_named
 
@@ -55,7 +55,7 @@ class Order:
     depth: bool = False  # depth maps with human recordings
     plain_room: bool = False  # no variation of light, colours and cameras
     across_family: bool = False  # robot recovery from any failure, not the lab's few: a yardstick
-    stand_in: bool = False  # the robot demonstrates in a person's place, see `stand_in.py`: a yardstick
+    stand_in: bool = False  # the robot demonstrates in a person's place, see `robot_as_human.py`: a yardstick
     hidden_embodiment: bool = False  # pictures without arms and hands, see `hidden_embodiment.py`
 
     def __post_init__(self) -> None:
@@ -193,9 +193,9 @@ def _demonstrator(
     """Compiling a scene takes a while: once per process."""
     scene = scene_named(task)
     if stand_in:
-        return StandIn(scene, image_size=image_size, hidden_embodiment=hidden_embodiment)
+        return RobotAsHuman(scene, image_size=image_size, hidden_embodiment=hidden_embodiment)
     if human:
-        return PersonDemonstrator(scene, image_size=image_size, depth=depth, hidden_embodiment=hidden_embodiment)
+        return HumanDemonstrator(scene, image_size=image_size, depth=depth, hidden_embodiment=hidden_embodiment)
     return RobotDemonstrator(scene, image_size=image_size, hidden_embodiment=hidden_embodiment)
 
 
@@ -204,8 +204,8 @@ def _recording(job: Job, start: Start, attempt: Attempt, cost: Clock) -> Recordi
     details = {"start": start.record(), "true_boundary_s": attempt.correction_done_s}
     if job.order.hidden_embodiment:
         details[HIDDEN_EMBODIMENT] = True
-    if attempt.sought_m is not None:
-        details[OBJECT_M] = attempt.sought_m.round(4).tolist()
+    if attempt.target_objects_m is not None:
+        details[OBJECT_M] = attempt.target_objects_m.round(4).tolist()
     return Recording(
         id=job.name,
         task=scene_named(job.order.task).task,

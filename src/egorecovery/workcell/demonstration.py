@@ -31,7 +31,7 @@ class Attempt:
     duration_s: float
     failure: str | None  # why it cannot be used
     correction_done_s: float | None = None  # the true end of the correction, on the recording's clock
-    sought_m: Float[ndarray, "T 3"] | None = None  # where the sought objects truly were, robot attempts only
+    target_objects_m: Float[ndarray, "T 3"] | None = None  # where the target objects truly were, robots only
 
     @classmethod
     def failed(cls, duration_s: float, reason: str) -> "Attempt":
@@ -115,7 +115,7 @@ class _Take:
         self._states.append(observation.state)
         self._actions.append(action)
         self._effectors_m.append(self._workcell.robot.effector_m())
-        self._sought_m.append(self._workcell.sought_m())
+        self._sought_m.append(self._workcell.target_objects_m())
 
     def step(self, action: Float[ndarray, "14"]) -> None:
         outcome = self._workcell.step(action)
@@ -152,7 +152,7 @@ class _Take:
             duration_s=self.seconds,
             failure=None,
             correction_done_s=self._correction_done_s,
-            sought_m=np.array(self._sought_m),
+            target_objects_m=np.array(self._sought_m),
         )
 
 

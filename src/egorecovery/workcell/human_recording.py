@@ -11,8 +11,8 @@ from scipy.spatial.transform import Rotation
 from egorecovery.capture import HandTracks, RawCamera, Recording
 from egorecovery.episodes import RATE_HZ, Camera, JpegFrames, Provenance, Source, Task, episode_id
 from egorecovery.motion import KeypointOrder, resample_linear, resample_rotations
+from egorecovery.workcell.human_hands import HandsSeen, HumanHands
 from egorecovery.workcell.maneuver import Script
-from egorecovery.workcell.person import HandsSeen, Person
 from egorecovery.workcell.render import Cameras
 
 
@@ -47,7 +47,7 @@ class HandTracker:
 class Film:
     """A demonstration as it happened, tick by tick: pictures, and hands without error."""
 
-    def __init__(self, person: Person, cameras: Cameras, depth: bool = False) -> None:
+    def __init__(self, person: HumanHands, cameras: Cameras, depth: bool = False) -> None:
         self._person, self._cameras, self._depth = person, cameras, depth
         self._images: dict[Camera, list[ndarray]] = {camera: [] for camera in Camera}
         self._depth_mm: dict[Camera, list[ndarray]] = {camera: [] for camera in Camera}

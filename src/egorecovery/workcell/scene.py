@@ -13,7 +13,7 @@ from egorecovery.workcell.maneuver import Script, World
 from egorecovery.workcell.physics import MjData, MjModel, MjSpec
 from egorecovery.workcell.starts import Start
 
-OBJECT_M = "object_m"  # in `provenance.details`: the middle of what is sought, one x y z per frame, workspace frame
+OBJECT_M = "object_m"  # in `provenance.details`: the middle of the target objects, one x y z per frame, workspace frame
 
 
 @runtime_checkable
@@ -52,7 +52,7 @@ class TaskScene(Protocol):
 
     task: Task
     graspable: tuple[str, ...]  # bodies that a hand can hold
-    sought: tuple[str, ...]  # bodies that a policy must find; where their middle is, is recorded as simulator truth
+    target_objects: tuple[str, ...]  # bodies that a policy must find; the middle of them is recorded as simulator truth
     modes: ClassVar[Mapping[str, float]]  # failure modes and how often each is drawn
 
     def add_objects(self, spec: MjSpec) -> None:
@@ -67,7 +67,7 @@ class TaskScene(Protocol):
         """A start of the failure family, anywhere in it."""
         ...
 
-    def gist(self, failure: Start) -> Float[ndarray, " G"]:
+    def failure_descriptor(self, failure: Start) -> Float[ndarray, " G"]:
         """The few numbers that tell a failure from others of its mode; near ones are alike."""
         ...
 
@@ -87,7 +87,7 @@ class TaskScene(Protocol):
         """A failure that no retry can mend, in words; `first` are the facts at the start."""
         ...
 
-    def spoiled(self, facts: Any, start: Start) -> str | None:
+    def invalid_reason(self, facts: Any, start: Start) -> str | None:
         """Why a staged scene is not the start it should be; None when it is."""
         ...
 

@@ -40,7 +40,7 @@ def draw_start(
     protocol: StagingProtocol | None = None,
     across_family: bool = False,
 ) -> Start:
-    """A start for one demonstration of a source, dressed in a look of its own."""
+    """A start for one demonstration of a source, with an appearance of its own."""
     protocol = protocol or StagingProtocol()
     if not source.is_recovery:
         start = scene.draw_initial(rng)
@@ -48,7 +48,7 @@ def draw_start(
         start = _staged_again(scene, rng, protocol)
     else:
         start = draw_across_family(scene, rng)
-    return dressed(start, rng)
+    return with_appearance(start, rng)
 
 
 def draw_across_family(scene: TaskScene, rng: Generator) -> Start:
@@ -80,7 +80,7 @@ def _typical(scene: TaskScene, mode: str, count: int, seed: int) -> list[Start]:
         )
         for number in range(FAILURES_CONSIDERED)
     ]
-    values = np.array([scene.gist(start) for start in drawn])
+    values = np.array([scene.failure_descriptor(start) for start in drawn])
     spread = values.std(axis=0)
     scaled = values / np.where(spread > 0, spread, 1.0)
     apart = np.linalg.norm(scaled[:, None] - scaled, axis=-1)  # of every two
@@ -106,5 +106,5 @@ def _staged_again(scene: TaskScene, rng: Generator, protocol: StagingProtocol) -
     return replace(known, parameters=parameters)
 
 
-def dressed(start: Start, rng: Generator) -> Start:
+def with_appearance(start: Start, rng: Generator) -> Start:
     return replace(start, appearance=int(rng.integers(1, 2**31)))

@@ -76,9 +76,9 @@ class Workcell:
         self.scene.stage(teleoperator, start)
         self.robot.data.time = 0.0
         self._first = self.facts()
-        spoiled = self.scene.spoiled(self._first, start)
-        if spoiled is not None:
-            raise StagingFailed(f"{start.task} {start.kind} ({start.mode}): {spoiled}")
+        invalid_reason = self.scene.invalid_reason(self._first, start)
+        if invalid_reason is not None:
+            raise StagingFailed(f"{start.task} {start.kind} ({start.mode}): {invalid_reason}")
         self._judge = Judge(self.protocol, HOME)
 
     def step(self, action: Float[ndarray, "14"]) -> Outcome | None:
@@ -106,10 +106,10 @@ class Workcell:
     def facts(self) -> Any:
         return self.scene.facts(self.robot.model, self.robot.data)
 
-    def sought_m(self) -> Float[ndarray, "3"]:
+    def target_objects_m(self) -> Float[ndarray, "3"]:
         """The middle of the objects that a policy must find."""
         robot = self.robot
-        return np.mean([robot.data.xpos[robot.model.body(name).id] for name in self.scene.sought], axis=0)
+        return np.mean([robot.data.xpos[robot.model.body(name).id] for name in self.scene.target_objects], axis=0)
 
     def save(self) -> Checkpoint:
         return Checkpoint(self.robot.save(), dict(vars(self._judge)))

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from egorecovery.evaluation.agreement import Agreement, agreement
-from egorecovery.evaluation.filmed import FILM_LIST
+from egorecovery.evaluation.rater_agreement import Agreement, agreement
 from egorecovery.evaluation.results import ResultFile, RolloutRecord
+from egorecovery.evaluation.rollout_videos import FILM_LIST
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.studio.scoring.errors import ScoringError
 from egorecovery.studio.scoring.ratings import Line, Ratings

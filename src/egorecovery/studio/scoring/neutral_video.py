@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from egorecovery.episodes.pictures import GAP_PX
-from egorecovery.evaluation.film import PANEL_PX
+from egorecovery.evaluation.video import PANEL_PX
 from egorecovery.studio.scoring.errors import ScoringError
 
 PLAYABLE_PIXELS = ("yuv420p", "yuvj420p")

@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import FileResponse, JSONResponse, Response
 
-from egorecovery.evaluation.agreement import agreement
+from egorecovery.evaluation.rater_agreement import agreement
 from egorecovery.studio.access import Access
 from egorecovery.studio.app import local_app
 from egorecovery.studio.guard import Guard

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from egorecovery.evaluation.filmed import filmed_rollouts
+from egorecovery.evaluation.rollout_videos import rollout_videos
 from egorecovery.studio.scoring.clip import Clip
 from egorecovery.studio.scoring.errors import ScoringError
 from egorecovery.studio.scoring.neutral_video import panel_rows
@@ -11,7 +11,7 @@ from egorecovery.studio.scoring.neutral_video import panel_rows
 
 def simulated_clips(root: Path) -> tuple[list[Clip], Sequence[str]]:
     """All filmed rollouts of a run, and sentences on films that were left out."""
-    found = filmed_rollouts(root)
+    found = rollout_videos(root)
     if not found.rollouts:
         why = f" ({found.left_out[0]})" if found.left_out else ""
         raise ScoringError(

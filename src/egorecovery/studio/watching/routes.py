@@ -9,20 +9,20 @@ from starlette.responses import FileResponse, JSONResponse, Response
 
 from egorecovery.episodes import RATE_HZ
 from egorecovery.episodes.pictures import GAP_PX
-from egorecovery.evaluation.film import GATE_ON, PANEL_PX
-from egorecovery.evaluation.filmed import FilmedRollout
+from egorecovery.evaluation.rollout_videos import RolloutVideo
+from egorecovery.evaluation.video import GATE_ON, PANEL_PX
 from egorecovery.studio.access import Access
 from egorecovery.studio.app import local_app
 from egorecovery.studio.guard import Guard
 from egorecovery.studio.scoring.real_robot import REAL_ROBOT
 
 
-def watch_app(rollouts: Sequence[FilmedRollout], access: Access) -> Guard:
+def watch_app(rollouts: Sequence[RolloutVideo], access: Access) -> Guard:
     """The viewer over the films of one or more evaluations."""
     return local_app(page="watch/index.html", routers=[watch_router(rollouts)], access=access)
 
 
-def watch_router(rollouts: Sequence[FilmedRollout]) -> APIRouter:
+def watch_router(rollouts: Sequence[RolloutVideo]) -> APIRouter:
     router = APIRouter(prefix="/api")
     films: dict[str, Path] = {str(number): rollout.film for number, rollout in enumerate(rollouts)}
     rows = [_row(str(number), rollout) for number, rollout in enumerate(rollouts)]
@@ -40,7 +40,7 @@ def watch_router(rollouts: Sequence[FilmedRollout]) -> APIRouter:
     return router
 
 
-def _row(number: str, rollout: FilmedRollout) -> dict[str, Any]:
+def _row(number: str, rollout: RolloutVideo) -> dict[str, Any]:
     record = rollout.record
     steps = round(record.duration_s * RATE_HZ)
     return {

@@ -51,7 +51,7 @@ class CubeFacts:
 class CubeStack:
     task = CUBE_STACK
     graspable = (YELLOW,)
-    sought = (YELLOW,)
+    target_objects = (YELLOW,)
     modes: ClassVar[Mapping[str, float]] = {
         "held": 0.3,
         "fallen": 0.7,
@@ -96,7 +96,7 @@ class CubeStack:
             },
         )
 
-    def gist(self, failure: Start) -> Float[ndarray, " G"]:
+    def failure_descriptor(self, failure: Start) -> Float[ndarray, " G"]:
         """Which way the yellow cube lies from the green one, and how far."""
         at = failure.parameters
         return np.array([at["yellow_x"] - at["green_x"], at["yellow_y"] - at["green_y"]])
@@ -138,7 +138,7 @@ class CubeStack:
                 return f"the {name} cube left the reachable workspace"
         return None
 
-    def spoiled(self, facts: CubeFacts, start: Start) -> str | None:
+    def invalid_reason(self, facts: CubeFacts, start: Start) -> str | None:
         if on_top(facts):
             return "the cubes are stacked"
         if start.mode == "held" and not facts.held:

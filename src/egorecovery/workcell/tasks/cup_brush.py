@@ -59,7 +59,7 @@ TILTS_RAD = {"beside": 0.12, "on_rim": 0.15, "retreated": 0.15}
 class CupBrush:
     task = CUP_BRUSH
     graspable = (BRUSH, TUBE)
-    sought = (BRUSH,)
+    target_objects = (BRUSH,)
     modes: ClassVar[Mapping[str, float]] = {"beside": 0.4, "on_rim": 0.35, "retreated": 0.25}
 
     def add_objects(self, spec: MjSpec) -> None:
@@ -82,7 +82,7 @@ class CupBrush:
         }
         return Start(task=self.task.name, kind="recovery", mode=mode, parameters=parameters)
 
-    def gist(self, failure: Start) -> Float[ndarray, " G"]:
+    def failure_descriptor(self, failure: Start) -> Float[ndarray, " G"]:
         """Where the tip is beside the tube's axis, and how the brush leans in the hand."""
         at = failure.parameters
         return np.array([at["offset"] * np.cos(at["way"]), at["offset"] * np.sin(at["way"]), at["lean"] * at["side"]])
@@ -125,7 +125,7 @@ class CupBrush:
     def terminal(self, facts: BrushFacts, first: BrushFacts) -> str | None:
         return lost(facts)
 
-    def spoiled(self, facts: BrushFacts, start: Start) -> str | None:
+    def invalid_reason(self, facts: BrushFacts, start: Start) -> str | None:
         if facts.tube.tilt_rad > UPRIGHT_RAD:
             return "the tube does not stand upright"
         if start.kind == "recovery":

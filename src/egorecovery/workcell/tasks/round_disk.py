@@ -54,7 +54,7 @@ APART_M = (0.108, 0.17)  # between the centres of disk and groove: off the board
 class RoundDisk:
     task = ROUND_DISK
     graspable = (DISK,)
-    sought = (DISK,)
+    target_objects = (DISK,)
     modes: ClassVar[Mapping[str, float]] = {
         "held": 0.4,  # the paper's own start
         "released": 0.35,
@@ -93,7 +93,7 @@ class RoundDisk:
             },
         )
 
-    def gist(self, failure: Start) -> Float[ndarray, " G"]:
+    def failure_descriptor(self, failure: Start) -> Float[ndarray, " G"]:
         """Which way the disk lies from the groove, and how far."""
         away_m, way_rad = failure.parameters["disk_away"], failure.parameters["disk_way"]
         return away_m * np.array([np.cos(way_rad), np.sin(way_rad)])
@@ -140,7 +140,7 @@ class RoundDisk:
     def terminal(self, facts: DiskFacts, first: DiskFacts) -> str | None:
         return lost(facts, first)
 
-    def spoiled(self, facts: DiskFacts, start: Start) -> str | None:
+    def invalid_reason(self, facts: DiskFacts, start: Start) -> str | None:
         if flush(facts):
             return "the disk is seated"
         if facts.held != (start.mode == "held"):

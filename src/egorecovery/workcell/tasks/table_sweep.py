@@ -49,7 +49,7 @@ INSIDE: Region = ((-0.030, 0.030), (-0.080, -0.030))
 class TableSweep:
     task = TABLE_SWEEP
     graspable = (BROOM, PAN)
-    sought = tuple(piece.name for piece in TRASH)
+    target_objects = tuple(piece.name for piece in TRASH)
     modes: ClassVar[Mapping[str, float]] = {"missed": 0.6, "at_lip": 0.4}
 
     def add_objects(self, spec: MjSpec) -> None:
@@ -87,7 +87,7 @@ class TableSweep:
         numbers = {name: float(value) for name, value in parameters.items()}
         return Start(task=self.task.name, kind=kind, mode=mode, parameters=numbers)
 
-    def gist(self, failure: Start) -> Float[ndarray, " G"]:
+    def failure_descriptor(self, failure: Start) -> Float[ndarray, " G"]:
         """How much lies to either side of the path, and how far out."""
         places_m = np.array([[failure.parameters[f"{trash.name}_{axis}"] for axis in "xy"] for trash in TRASH])
         left = places_m[places_m[:, 1] > 0]
@@ -119,7 +119,7 @@ class TableSweep:
     def terminal(self, facts: SweepFacts, first: SweepFacts) -> str | None:
         return rules.terminal(facts)
 
-    def spoiled(self, facts: SweepFacts, start: Start) -> str | None:
+    def invalid_reason(self, facts: SweepFacts, start: Start) -> str | None:
         if not (facts.broom_held and facts.pan_held):
             return "a tool is not in the hand"
         wanted = [start.parameters[f"{trash.name}_y"] < 0 for trash in TRASH]

@@ -18,9 +18,9 @@ from egorecovery.policy.inference import TrainedPolicy
 from egorecovery.policy.kernels import plain_kernels
 from egorecovery.policy.normaliser import Normaliser, Statistics
 from egorecovery.policy.policy import Policy
+from egorecovery.training.batch_sampler import plan_step
 from egorecovery.training.frame_table import FrameTable
-from egorecovery.training.pictures import ResidentPictures
-from egorecovery.training.plan import plan_step
+from egorecovery.training.image_source import ResidentImages
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.runtime import Runtime, seed_initialisation
 from egorecovery.training.step import TrainingStep
@@ -112,7 +112,7 @@ def training_step(recipe: Recipe, policy: Policy, runtime: Runtime) -> tuple[Tra
     shape = (frames, len(config.cameras), config.image_size, config.image_size, 3)
     pictures = torch.randint(0, 256, shape, dtype=torch.uint8, device=runtime.device)
     weights = Weights(policy, runtime.precision, recipe.optimisation.average_decay)
-    step = TrainingStep(recipe, table, ResidentPictures(pictures), weights, runtime)
+    step = TrainingStep(recipe, table, ResidentImages(pictures), weights, runtime)
     return step, lambda index: plan_step(recipe, table.robot_frames, table.human_frames, index)
 
 
@@ -129,11 +129,11 @@ def latency(recipe: Recipe, device: torch.device, size: int, repeats: int) -> fl
     images = rng.integers(0, 256, shape, np.uint8)
     state = rng.standard_normal((size, config.action_dim), np.float32)
     for _ in range(3):
-        source.decide(images, state)
+        source.infer(images, state)
     times = []
     for _ in range(repeats):
         started = time.perf_counter()
-        source.decide(images, state)
+        source.infer(images, state)
         times.append(time.perf_counter() - started)
     return 1e3 * statistics.median(times)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from egorecovery.training.turns import turn
+from egorecovery.training.gpu_lock import turn
 
 TAKES_ITS_TURN = """
 import sys, time
 from pathlib import Path
-from egorecovery.training.turns import turn
+from egorecovery.training.gpu_lock import turn
 with turn(Path(sys.argv[1])) as waited_s:
     print("in", time.monotonic(), waited_s, flush=True)
     time.sleep(float(sys.argv[2]))

@@ -10,10 +10,10 @@ from egorecovery.episodes import RATE_HZ, Camera, Provenance, Side, Source, chec
 from egorecovery.motion import KeypointOrder
 from egorecovery.workcell.grip import held, held_by
 from egorecovery.workcell.hand import FINGERS, PINCH_M, WIDEST_M, hand_keypoints_m
+from egorecovery.workcell.human_hands import HumanHands, Manner, human_cell
 from egorecovery.workcell.human_recording import CameraClock, Film, HandTracker, human_recording
 from egorecovery.workcell.kinematics import ToolPose, pointing_down
 from egorecovery.workcell.maneuver import Reach, Waypoint
-from egorecovery.workcell.person import Manner, Person, person_cell
 from egorecovery.workcell.physics import mujoco
 from egorecovery.workcell.render import Cameras
 from egorecovery.workcell.tasks.cube_stack import ARM, CUBE_M, GREEN, HALF_M, YELLOW, CubeStack
@@ -34,12 +34,12 @@ STEADY = replace(PERSON, tremor_m=0.0, hesitation=0.0)
 
 @pytest.fixture(scope="module")
 def model():
-    return person_cell(CubeStack())
+    return human_cell(CubeStack())
 
 
 @pytest.fixture
 def person(model):
-    return Person(model, CubeStack(), STEADY)
+    return HumanHands(model, CubeStack(), STEADY)
 
 
 def ignore(*_):
@@ -175,12 +175,12 @@ def test_a_staged_hold_is_a_hold(person, rng):
     scene = person.scene
     start = scene.draw_failure(rng, "held")
     scene.stage(person, start)
-    assert scene.spoiled(person.facts(), start) is None
+    assert scene.invalid_reason(person.facts(), start) is None
 
 
 @pytest.mark.parametrize("kind", ["nominal", "held", "fallen"])
 def test_a_person_stacks_the_cubes_and_they_stay_stacked(model, kind):
-    person = Person(model, CubeStack())
+    person = HumanHands(model, CubeStack())
     for seed in range(3):
         demonstrate(person, kind, seed)
         assert person.scene.goal(person.facts())
@@ -190,12 +190,12 @@ def test_a_person_stacks_the_cubes_and_they_stay_stacked(model, kind):
 
 def test_the_wrist_never_moves_fast_enough_to_look_like_a_jump(model):
     wrists_m = []
-    demonstrate(Person(model, CubeStack()), "nominal", 5, lambda seen: wrists_m.append(seen.keypoints_m[:, 0]))
+    demonstrate(HumanHands(model, CubeStack()), "nominal", 5, lambda seen: wrists_m.append(seen.keypoints_m[:, 0]))
     assert np.linalg.norm(np.diff(wrists_m, axis=0), axis=-1).max() * RATE_HZ < 0.85
 
 
 def test_the_same_seed_moves_the_hands_alike_whatever_was_done_before(model):
-    person, paths_m = Person(model, CubeStack()), []
+    person, paths_m = HumanHands(model, CubeStack()), []
     for _ in range(2):
         path_m = []
         demonstrate(person, "fallen", 3, lambda seen, path_m=path_m: path_m.append(seen.keypoints_m))
@@ -206,7 +206,7 @@ def test_the_same_seed_moves_the_hands_alike_whatever_was_done_before(model):
 
 @pytest.fixture(scope="module")
 def film(model):
-    person, rng = Person(model, CubeStack()), np.random.default_rng(2)
+    person, rng = HumanHands(model, CubeStack()), np.random.default_rng(2)
     person.reset(Manner.draw(rng))
     person.scene.stage(person, person.scene.draw_failure(rng, "fallen"))
     with Cameras(model, 32) as cameras:

@@ -28,7 +28,7 @@ class Intervention:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Decision:
+class PolicyOutput:
     """One chunk of actions per observation at 25 Hz, in physical units of the source's action space.
 
     joint: targets in radians, gripper 0..1. effector: see kinematics/effector_space.py.
@@ -54,7 +54,7 @@ class ActionSource(Protocol):
     @property
     def image_size(self) -> int: ...
 
-    def decide(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> Decision: ...
+    def infer(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> PolicyOutput: ...
 
 
 def action_space_of(source: ActionSource) -> ActionSpace:

@@ -13,7 +13,7 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from egorecovery.diagnostics.bottleneck_alignment import HeadFrames, diagnosed_frames
-from egorecovery.diagnostics.by_episode import DiagnosticError, chosen_episodes
+from egorecovery.diagnostics.episode_bootstrap import DiagnosticError, chosen_episodes
 from egorecovery.diagnostics.gate_alignment import EPISODES, GateTrace
 from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Source
 from egorecovery.episodes.reading import FrameReader
@@ -26,9 +26,9 @@ from egorecovery.policy.inference import plain_images
 from egorecovery.policy.policy import Policy
 from egorecovery.storage.checksummed_json import file_sha256
 from egorecovery.training import Recipe, frame_table
-from egorecovery.training.pictures import require_size
-from egorecovery.training.pools import Pools, everything, in_order, select
+from egorecovery.training.image_source import require_size
 from egorecovery.training.resuming import data_hash
+from egorecovery.training.splits import Pools, everything, in_order, select
 
 AT_ONCE = 64  # frames: enough for any device, little memory
 LEAST_EPISODES = 2  # per embodiment: one episode says nothing of another

@@ -20,7 +20,7 @@ FILM_LIST = "films.json"  # {key of the rollout: path of its film}
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilmedRollout:
+class RolloutVideo:
     """A rollout that can be watched."""
 
     record: RolloutRecord
@@ -28,22 +28,22 @@ class FilmedRollout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilmedRollouts:
+class RolloutVideos:
     """What was found below a folder."""
 
-    rollouts: tuple[FilmedRollout, ...]
+    rollouts: tuple[RolloutVideo, ...]
     left_out: tuple[str, ...] = ()  # sentences on films that show no rollout on record
 
 
-def film_beside(results: Path, *, task: str, regime: str, index: int, key: str) -> Path:
+def video_path(results: Path, *, task: str, regime: str, index: int, key: str) -> Path:
     """Where `evaluate` puts the film of a rollout in `results`; `key` is the rollout's own."""
     return results.parent / f"{results.stem}-{task}-{regime}-{index:03d}-{key[:KEY_DIGITS]}.mp4"
 
 
-def filmed_rollouts(root: Path) -> FilmedRollouts:
+def rollout_videos(root: Path) -> RolloutVideos:
     """All films of the results at `root`: a result file, or a folder with result files anywhere below it."""
     results = [root] if root.is_file() else sorted(path for path in root.rglob("*.jsonl") if _is_visible(path, root))
-    found: list[FilmedRollout] = []
+    found: list[RolloutVideo] = []
     left_out: list[str] = []
     for path in results:
         try:
@@ -52,18 +52,18 @@ def filmed_rollouts(root: Path) -> FilmedRollouts:
             more, said = [], [str(error)]
         found += more
         left_out += said
-    return FilmedRollouts(rollouts=tuple(found), left_out=tuple(left_out))
+    return RolloutVideos(rollouts=tuple(found), left_out=tuple(left_out))
 
 
-def _filmed_in(results: Path) -> tuple[list[FilmedRollout], list[str]]:
+def _filmed_in(results: Path) -> tuple[list[RolloutVideo], list[str]]:
     """Of one result file; and sentences on films that show no rollout in it."""
     films, listed = list(_films_of(results)), _listed(results)
     records = ResultFile(results).records() if films or listed else []
-    found = [FilmedRollout(record=one, film=listed[one.key]) for one in records if one.key in listed]
+    found = [RolloutVideo(record=one, film=listed[one.key]) for one in records if one.key in listed]
     left_out = []
     for film, named in films:
         try:
-            found.append(FilmedRollout(record=_shown(records, named, results), film=film))
+            found.append(RolloutVideo(record=_shown(records, named, results), film=film))
         except ResultsError as error:
             left_out.append(f"{film}: {error}")
     return found, left_out

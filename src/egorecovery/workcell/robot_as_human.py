@@ -15,19 +15,19 @@ from egorecovery.episodes import Side
 from egorecovery.workcell.arm import ARM_JOINTS, OPENING_M
 from egorecovery.workcell.demonstration import Attempt, RobotDemonstrator
 from egorecovery.workcell.hand import ORDER, hand_keypoints_m, wrist_pose
+from egorecovery.workcell.human_hands import Manner
 from egorecovery.workcell.kinematics import ToolPose, effector_poses
-from egorecovery.workcell.person import Manner
 from egorecovery.workcell.starts import Start
 
 
-class StandIn(RobotDemonstrator):
+class RobotAsHuman(RobotDemonstrator):
     """A teleoperator at the robot, whose recordings are a person's."""
 
     def attempt(self, start: Start, rng: Generator) -> Attempt:
         done = super().attempt(start, rng)
         if not isinstance(done.motion, RobotLog):
             return done
-        return replace(done, motion=as_hands(done.motion), sought_m=None)
+        return replace(done, motion=as_hands(done.motion), target_objects_m=None)
 
 
 def as_hands(log: RobotLog) -> HandTracks:

@@ -61,7 +61,7 @@ def require_size(
                 )
 
 
-class ResidentPictures:
+class ResidentImages:
     """The whole table on the device: a step touches no host memory."""
 
     def __init__(self, frames_FVSS3: Tensor) -> None:
@@ -74,7 +74,7 @@ class ResidentPictures:
         pass
 
 
-class StreamedPictures:
+class StreamedImages:
     """Decodes the next steps' samples while this one runs: for pools that do not fit on the device."""
 
     def __init__(

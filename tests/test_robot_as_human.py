@@ -9,7 +9,7 @@ from egorecovery.motion import KeypointOrder
 from egorecovery.workcell.arm import OPENING_M
 from egorecovery.workcell.demonstration import RobotDemonstrator
 from egorecovery.workcell.hand import WIDEST_M
-from egorecovery.workcell.stand_in import StandIn
+from egorecovery.workcell.robot_as_human import RobotAsHuman
 from egorecovery.workcell.tasks.cube_stack import CubeStack
 
 ORDER = KeypointOrder.MANO
@@ -20,7 +20,7 @@ def attempts():
     """The same demonstration, by the robot as itself and in a person's place."""
     start = CubeStack().draw_failure(np.random.default_rng(3), "fallen")
     made = []
-    for kind in (RobotDemonstrator, StandIn):
+    for kind in (RobotDemonstrator, RobotAsHuman):
         demonstrator = kind(CubeStack(), image_size=16)
         made.append(demonstrator.attempt(start, np.random.default_rng(4)))
         demonstrator.close()

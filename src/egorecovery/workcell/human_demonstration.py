@@ -5,9 +5,9 @@ from numpy.random import Generator
 from egorecovery.episodes import RATE_HZ, Camera
 from egorecovery.workcell.appearance import Room
 from egorecovery.workcell.demonstration import PATIENCE_S, Attempt
+from egorecovery.workcell.human_hands import HumanHands, Manner, human_cell
 from egorecovery.workcell.human_recording import CameraClock, Film, HandTracker
 from egorecovery.workcell.kinematics import HOME
-from egorecovery.workcell.person import Manner, Person, person_cell
 from egorecovery.workcell.physics import PhysicsDiverged
 from egorecovery.workcell.render import Cameras
 from egorecovery.workcell.rules import Judge, Outcome, Protocol
@@ -15,7 +15,7 @@ from egorecovery.workcell.scene import TaskScene
 from egorecovery.workcell.starts import Start
 
 
-class PersonDemonstrator:
+class HumanDemonstrator:
     """Somebody at the table, wearing the cameras."""
 
     def __init__(
@@ -23,8 +23,8 @@ class PersonDemonstrator:
     ) -> None:
         self.scene = scene
         self._depth = depth
-        model = person_cell(scene)
-        self._person = Person(model, scene)
+        model = human_cell(scene)
+        self._person = HumanHands(model, scene)
         self._room = Room(model)
         self._cameras = Cameras(model, image_size, hidden_embodiment)
 
@@ -36,9 +36,9 @@ class PersonDemonstrator:
             self._room.dress(start.appearance)
             scene.stage(person, start)
             first = person.facts()
-            spoiled = scene.spoiled(first, start)
-            if spoiled is not None:
-                return Attempt.failed(0.0, f"staging: {spoiled}")
+            invalid_reason = scene.invalid_reason(first, start)
+            if invalid_reason is not None:
+                return Attempt.failed(0.0, f"staging: {invalid_reason}")
             script = scene.recover(person, rng) if start.kind == "recovery" else scene.succeed(person, rng)
             film.shoot(script, rng)
             outcome = self._wait(first)

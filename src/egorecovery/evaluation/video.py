@@ -12,7 +12,7 @@ from numpy import ndarray
 from egorecovery.episodes import RATE_HZ
 from egorecovery.episodes.pictures import FILM_HEIGHT_PX, below, beside
 from egorecovery.errors import RecipeError
-from egorecovery.evaluation.inquiry import Answer, Inquiry
+from egorecovery.evaluation.batched_policy import ActionChunk, BatchedPolicy
 from egorecovery.evaluation.rollout import Ending, RolloutJob, attempt, look
 from egorecovery.workcell.workcell import Workcell
 
@@ -33,18 +33,18 @@ class Moment:
     intent: tuple[float, ...] | None
 
 
-def film_rollout(job: RolloutJob, inquiry: Inquiry, path: Path, who: str | None = None) -> Ending:
+def render_video(job: RolloutJob, policy: BatchedPolicy, path: Path, who: str | None = None) -> Ending:
     """Runs a rollout once more, looking at every step. It goes as it went without a camera running."""
     need_encoder()
     moments: list[Moment] = []
 
-    def record(cell: Workcell, answer: Answer) -> None:
+    def record(cell: Workcell, answer: ActionChunk) -> None:
         moments.append(Moment(look(job, cell).images, answer.gate, answer.intent))
 
-    ending = attempt(job, lambda question: inquiry.ask([question])[0], record)
+    ending = attempt(job, lambda question: policy.ask([question])[0], record)
     if not moments:
         raise RecipeError(f"there is nothing to film: the rollout ended before its first step ({ending.reason})")
-    title = f"{who or inquiry.source.name}   {job.task} {job.regime} {job.index}"
+    title = f"{who or policy.source.name}   {job.task} {job.regime} {job.index}"
     title += f" ({ending.start.mode})" if ending.start else ""
     path.parent.mkdir(parents=True, exist_ok=True)
     _encode(frames(moments, title, f"{ending.result}: {ending.reason}"), path)

@@ -68,7 +68,7 @@ class Grip:
     width_m: float
 
 
-def person_cell(scene: TaskScene) -> MjModel:
+def human_cell(scene: TaskScene) -> MjModel:
     """The scene with hands instead of arms."""
 
     def add_objects(spec: MjSpec) -> None:
@@ -78,7 +78,7 @@ def person_cell(scene: TaskScene) -> MjModel:
     return build_cell(add_objects, embodiment=add_hands)
 
 
-class Person:
+class HumanHands:
     """Implements `World` and `Stage` for hands. `on_tick` is called before each 40 ms tick with what is seen then.
 
     The model carries the shape of the hands: one person per model.
@@ -103,7 +103,7 @@ class Person:
         self._jump()
 
     @property
-    def world(self) -> "Person":
+    def world(self) -> "HumanHands":
         return self
 
     def facts(self) -> Any:

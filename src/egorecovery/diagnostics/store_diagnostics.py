@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from egorecovery.diagnostics.by_episode import DiagnosticError
 from egorecovery.diagnostics.coverage import ModeCoverage, mode_coverage
+from egorecovery.diagnostics.episode_bootstrap import DiagnosticError
 from egorecovery.diagnostics.ks_alignment import KsAlignment, comparable_windows, ks_alignment
 from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Phase, Source
 from egorecovery.errors import StoreError
@@ -19,7 +19,7 @@ from egorecovery.randomness import generator_for
 from egorecovery.recovery import AnnotationJournal
 from egorecovery.storage.checksummed_json import digest
 from egorecovery.training import RECIPES
-from egorecovery.training.pools import everything
+from egorecovery.training.splits import everything
 from egorecovery.workcell.scene import OBJECT_M
 from egorecovery.workcell.staging import draw_across_family
 from egorecovery.workcell.starts import Start
