@@ -211,8 +211,8 @@ BABBLE = {
     "text gate": (but(gate_B=lambda good: "open"), r"gate str, wanted floats \[1\]"),
     "text gates": (but(gate_B=lambda good: ["open"]), "gate list, wanted floats"),
     "text intent": (but(intent_BC=lambda good: [["up"]]), r"intent list, wanted floats \[1, coefficients\]"),
-    "bare array": (lambda good: good.action_BHA, "a ndarray, wanted a Decision"),
-    "None": (lambda good: None, "a NoneType, wanted a Decision"),
+    "bare array": (lambda good: good.action_BHA, "a ndarray, wanted a PolicyOutput"),
+    "None": (lambda good: None, "a NoneType, wanted a PolicyOutput"),
 }
 
 
