@@ -3,10 +3,10 @@
 python benchmarks/transfer.py OUT --tasks cube_stack cup_brush --variants robot_recovery_effector shared_decoder \
     "shared_decoder: human_supervision.opening_axis=true" "hidden shared_decoder" --rollouts 100 --budget-minutes 9
 
-A variant is a method; settings of the recipe may follow it, and "hidden" before it trains and tests on pictures
-without arms and hands. Nothing here may be chosen on comparison starts. Run again, it goes on. Results stand in
-OUT/cells; OUT/transfer.jsonl repeats them as one line per rollout, with the distance of each failure from the nearest
-one that was staged for the robot.
+A variant is a method; settings of the recipe may follow it. "hidden" before it trains and tests on pictures without
+arms and hands; "near" before that begins half of the recoveries, of robot and people, at near misses. Nothing here may
+be chosen on comparison starts. Run again, it goes on. Results stand in OUT/cells; OUT/transfer.jsonl repeats them as
+one line per rollout, with the distance of each failure from the nearest one that was staged for the robot.
 """
 
 import json
@@ -28,7 +28,7 @@ from egorecovery.experiments.suites import episodes
 from egorecovery.policy.config_json import changed
 from egorecovery.training import METHODS, RECIPES, Recipe
 
-HIDDEN = "hidden "
+HIDDEN, NEAR = "hidden ", "near "
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class Options:
 
 
 def row(variant: str, options: Options) -> Row:
+    near = variant.startswith(NEAR)
+    variant = variant.removeprefix(NEAR)
     hidden = variant.startswith(HIDDEN)
     method, _, settings = variant.removeprefix(HIDDEN).partition(":")
     if method not in METHODS:
@@ -67,6 +69,7 @@ def row(variant: str, options: Options) -> Row:
         method=method,
         budget=episodes(options.robot, options.robot, human_recovery=options.human if human else 0),
         variant="-".join(f"{name.split('.')[-1]}_{value}" for name, value in chosen) or None,
+        robot_failures="near_misses" if near else "staged",
         hidden_embodiment=hidden,
         settings=chosen,
     )
@@ -151,7 +154,8 @@ def counted(lines: list[dict[str, Any]]) -> str:
 
 
 def store_of(card: dict[str, Any]) -> str:
-    return f"{card['task']}{'-hidden' * bool(card.get('hidden_embodiment'))}"
+    near = card.get("robot_failures") == "near_misses"
+    return f"{card['task']}{'-near_misses' * near}{'-hidden' * bool(card.get('hidden_embodiment'))}"
 
 
 def staged_failures(root: Path) -> dict[str, list[dict[str, float]]]:

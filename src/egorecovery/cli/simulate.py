@@ -26,6 +26,8 @@ class Simulate:
     """Human demonstrations by the robot, filmed as it is and told as hands: to find out what people's data loses."""
     hidden_embodiment: bool = False
     """Leave arms and hands out of the pictures, draw fingertips as dots: robots and people then look alike."""
+    near_misses: bool = False
+    """Begin half of the recoveries at small misses that policies make themselves, see docs/workcell.md."""
     workers: int = 0
     """Processes to use; 0 for all cores."""
     executor: Literal["local", "ray"] = "local"
@@ -49,6 +51,7 @@ class Simulate:
             across_family=self.across_family,
             stand_in=self.stand_in,
             hidden_embodiment=self.hidden_embodiment,
+            near_misses=self.near_misses,
         )
         store = EpisodeStore.create(self.out)
         there = None

@@ -16,7 +16,8 @@ from egorecovery.workcell.collection import Order
 
 RecipeOf = Callable[[str], Recipe]  # a task's recipe, such as `RECIPES["bench"]`
 ProtocolOf = Callable[[str], EvaluationProtocol]  # a task's protocol, such as `bench_protocol`
-RobotFailures = Literal["staged", "anywhere"]  # where robot recoveries begin: at a lab's few failures, or at any
+# Where recoveries begin: the robot's at a lab's few failures or at any; with near misses, half of all at those.
+RobotFailures = Literal["staged", "anywhere", "near_misses"]
 Humans = Literal["people", "stand_ins"]  # who gives human demonstrations: people, or the robot in their place
 SHORT = 16  # hex digits of a hash in a folder's name
 # Settings that are younger than published results, by part of a card, and what was done before there were any. At that
@@ -32,7 +33,7 @@ LATER: dict[str, dict[tuple[str, ...], Any]] = {
         ("human_supervision",): to_json(HumanSupervision()),
         ("intent_target",): "dct_magnitude",
     },
-    "orders": {("stand_in",): False, ("hidden_embodiment",): False},
+    "orders": {("stand_in",): False, ("hidden_embodiment",): False, ("near_misses",): False},
 }
 
 

@@ -39,6 +39,7 @@ def orders(cells: Sequence[Cell], recipe: Recipe, plain_room: bool = False) -> t
             across_family=source is Source.ROBOT_RECOVERY and robot_failures == "anywhere",
             stand_in=source.is_human and humans == "stand_ins",
             hidden_embodiment=hidden,
+            near_misses=source.is_recovery and robot_failures == "near_misses",
         )
         for source, count in most.items()
         if count

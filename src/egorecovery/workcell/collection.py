@@ -57,6 +57,7 @@ class Order:
     across_family: bool = False  # robot recovery from any failure, not the lab's few: a yardstick
     stand_in: bool = False  # the robot demonstrates in a person's place, see `robot_as_human.py`: a yardstick
     hidden_embodiment: bool = False  # pictures without arms and hands, see `hidden_embodiment.py`
+    near_misses: bool = False  # half of the recoveries begin at small misses that policies make, see `staging.py`
 
     def __post_init__(self) -> None:
         scene_named(self.task)
@@ -66,6 +67,8 @@ class Order:
             raise RecipeError("stand-ins are filmed as robots are, without depth")
         if self.across_family and self.source is not Source.ROBOT_RECOVERY:
             raise RecipeError(f"across_family is for robot_recovery: {self.source} begins where it always does")
+        if self.near_misses and not self.source.is_recovery:
+            raise RecipeError(f"near misses are for recoveries: {self.source} begins at ordinary starts")
         if self.episodes < 1 or not 16 <= self.image_size <= MOST_PIXELS:
             raise RecipeError(f"an order has at least one episode of 16 to {MOST_PIXELS} pixels, got {self}")
         if self.seed < 0:
@@ -84,6 +87,7 @@ class Job:
     def name(self) -> EpisodeId:
         order = self.order
         kind = "-wide" * order.across_family + "-stand_in" * order.stand_in + "-hidden" * order.hidden_embodiment
+        kind += "-near" * order.near_misses
         return episode_id(f"{order.task}-{order.source}{kind}-s{order.seed}-{self.index:04d}")
 
     @property
@@ -177,7 +181,11 @@ def _attempt(job: Job, number: int) -> tuple[Start, Attempt, Clock]:
         order.task, order.source.is_human, order.stand_in, order.image_size, order.depth, order.hidden_embodiment
     )
     start = draw_start(
-        demonstrator.scene, order.source, job.generator("start", number), across_family=order.across_family
+        demonstrator.scene,
+        order.source,
+        job.generator("start", number),
+        across_family=order.across_family,
+        near_misses=order.near_misses,
     )
     if order.plain_room:
         start = replace(start, appearance=PLAIN)

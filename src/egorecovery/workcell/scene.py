@@ -54,6 +54,9 @@ class TaskScene(Protocol):
     graspable: tuple[str, ...]  # bodies that a hand can hold
     target_objects: tuple[str, ...]  # bodies that a policy must find; the middle of them is recorded as simulator truth
     modes: ClassVar[Mapping[str, float]]  # failure modes and how often each is drawn
+    # Small misses that policies themselves make on the way, and how often each is drawn: for collection only, as an
+    # option; evaluation starts from `modes`. Empty where there are none.
+    near_misses: ClassVar[Mapping[str, float]]
 
     def add_objects(self, spec: MjSpec) -> None:
         """Bodies, geoms and materials, with names of the task's own."""
@@ -64,7 +67,7 @@ class TaskScene(Protocol):
         ...
 
     def draw_failure(self, rng: Generator, mode: str) -> Start:
-        """A start of the failure family, anywhere in it."""
+        """A start of the failure family, anywhere in it; or one of the near misses."""
         ...
 
     def failure_descriptor(self, failure: Start) -> Float[ndarray, " G"]:

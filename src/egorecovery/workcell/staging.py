@@ -5,6 +5,7 @@ people reach every failure in seconds. Robot recovery is therefore *compact*, hu
 across the whole family. Nominal starts are drawn across their whole distribution for everybody.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -39,37 +40,49 @@ def draw_start(
     rng: Generator,
     protocol: StagingProtocol | None = None,
     across_family: bool = False,
+    near_misses: bool = False,
 ) -> Start:
-    """A start for one demonstration of a source, with an appearance of its own."""
+    """A start for one demonstration of a source, with an appearance of its own.
+
+    With near misses, half of the recoveries begin at one, if the task has any.
+    """
     protocol = protocol or StagingProtocol()
     if not source.is_recovery:
-        start = scene.draw_initial(rng)
-    elif source is Source.ROBOT_RECOVERY and not across_family:
-        start = _staged_again(scene, rng, protocol)
+        return with_appearance(scene.draw_initial(rng), rng)
+    near = near_misses and bool(scene.near_misses) and rng.random() < 0.5
+    modes = scene.near_misses if near else scene.modes
+    if source is Source.ROBOT_RECOVERY and not across_family:
+        start = _staged_again(scene, rng, protocol, modes)
     else:
-        start = draw_across_family(scene, rng)
+        start = draw_across_family(scene, rng, modes)
     return with_appearance(start, rng)
 
 
-def draw_across_family(scene: TaskScene, rng: Generator) -> Start:
+def draw_across_family(scene: TaskScene, rng: Generator, modes: Mapping[str, float] | None = None) -> Start:
     """Any failure: the mode first, then its parameters, so that no mode is thinned out by rejection."""
-    names, weights = list(scene.modes), np.array(list(scene.modes.values()))
+    modes = scene.modes if modes is None else modes
+    names, weights = list(modes), np.array(list(modes.values()))
     return scene.draw_failure(rng, str(rng.choice(names, p=weights / weights.sum())))
 
 
+def configurations(
+    scene: TaskScene, protocol: StagingProtocol, modes: Mapping[str, float] | None = None
+) -> tuple[Start, ...]:
+    """The lab's staged failures; see `_configurations`."""
+    return _configurations(scene, protocol, tuple(scene.modes if modes is None else modes))
+
+
 @lru_cache(maxsize=8)  # by scene: a demonstrator keeps its own
-def configurations(scene: TaskScene, protocol: StagingProtocol) -> tuple[Start, ...]:
+def _configurations(scene: TaskScene, protocol: StagingProtocol, modes: tuple[str, ...]) -> tuple[Start, ...]:
     """The lab's staged failures, the same once and for all: of each mode in turn, few that stand for the whole.
 
     Drawn blindly, all four dropped cubes of a lab lay on the same side of the table, and no policy ever grasped one on
     the other (docs/log.md). Who can stage only a few failures takes care that they differ.
     """
-    shares = {
-        mode: len(range(number, protocol.configurations, len(scene.modes))) for number, mode in enumerate(scene.modes)
-    }
+    shares = {mode: len(range(number, protocol.configurations, len(modes))) for number, mode in enumerate(modes)}
     staged = {mode: _typical(scene, mode, count, protocol.configuration_seed) for mode, count in shares.items()}
     rounds = range(max(shares.values()))
-    return tuple(staged[mode][turn] for turn in rounds for mode in scene.modes if turn < shares[mode])
+    return tuple(staged[mode][turn] for turn in rounds for mode in modes if turn < shares[mode])
 
 
 def _typical(scene: TaskScene, mode: str, count: int, seed: int) -> list[Start]:
@@ -93,8 +106,8 @@ def _typical(scene: TaskScene, mode: str, count: int, seed: int) -> list[Start]:
     return chosen
 
 
-def _staged_again(scene: TaskScene, rng: Generator, protocol: StagingProtocol) -> Start:
-    staged = configurations(scene, protocol)
+def _staged_again(scene: TaskScene, rng: Generator, protocol: StagingProtocol, modes: Mapping[str, float]) -> Start:
+    staged = configurations(scene, protocol, modes)
     known = staged[rng.integers(len(staged))]
     other = scene.draw_failure(rng, known.mode)
     share = rng.uniform(0, protocol.variation)

@@ -5,7 +5,7 @@ Failures after a stacking attempt, the hand above the green cube: the yellow cub
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -35,6 +35,7 @@ GREEN_REGION_M = ((0.02, 0.07), (-0.09, -0.03))  # x and y of the green cube
 # green one, mostly where ordinary execution never looks: success data alone must not teach recovery (docs/log.md).
 YELLOW_REGION_M = ((-0.05, 0.0), (-0.01, 0.05))
 REACHABLE_M = ((-0.16, 0.2), (-0.28, 0.16))  # a cube outside has left the workspace
+MISSED_M = (0.03, 0.055)  # how far beside the cube a grasp closes in vain
 OPEN_01 = 0.75  # wide enough for a cube, narrow enough to pass the other one
 TRIES = 3
 DISPLACED_M = 0.02  # the green cube may be touched, not moved
@@ -56,6 +57,7 @@ class CubeStack:
         "held": 0.3,
         "fallen": 0.7,
     }  # held is the easier one: the cube need not be found again
+    near_misses: ClassVar[Mapping[str, float]] = {"missed": 1.0}
 
     def add_objects(self, spec: MjSpec) -> None:
         for name, rgba in ((YELLOW, (0.93, 0.76, 0.12, 1)), (GREEN, (0.16, 0.58, 0.28, 1))):
@@ -73,12 +75,25 @@ class CubeStack:
         return self._start("initial", "nominal", green_m, yellow_m, rng)
 
     def draw_failure(self, rng: Generator, mode: str) -> Start:
+        if mode == "missed":
+            return self._draw_missed(rng)
         green_m = _draw(rng, GREEN_REGION_M)
         way_rad = rng.uniform(-np.pi, np.pi)
         # Held: off by more than half a cube, so that letting go would drop it.
         away_m = rng.uniform(0.024, 0.04) if mode == "held" else rng.uniform(0.076, 0.105)
         yellow_m = green_m + away_m * np.array([np.cos(way_rad), np.sin(way_rad)])
         return self._start("recovery", mode, green_m, yellow_m, rng)
+
+    def _draw_missed(self, rng: Generator) -> Start:
+        """The hand closed beside a yellow cube that lies where an attempt or a failure left it."""
+        lies = self.draw_initial(rng) if rng.random() < 0.5 else self.draw_failure(rng, "fallen")
+        missed = {
+            "miss_away": float(rng.uniform(*MISSED_M)),
+            "miss_way": float(rng.uniform(-np.pi, np.pi)),
+            "miss_height": float(rng.uniform(0.0, 0.04)),
+            "miss_opening": float(rng.uniform(0.0, OPEN_01)),
+        }
+        return replace(lies, kind="recovery", mode="missed", parameters={**lies.parameters, **missed})
 
     def _start(self, kind, mode, green_m, yellow_m, rng: Generator) -> Start:
         return Start(
@@ -99,7 +114,10 @@ class CubeStack:
     def failure_descriptor(self, failure: Start) -> Float[ndarray, " G"]:
         """Which way the yellow cube lies from the green one, and how far."""
         at = failure.parameters
-        return np.array([at["yellow_x"] - at["green_x"], at["yellow_y"] - at["green_y"]])
+        cube_m = [at["yellow_x"] - at["green_x"], at["yellow_y"] - at["green_y"]]
+        if failure.mode == "missed":
+            cube_m += [at["miss_away"] * np.cos(at["miss_way"]), at["miss_away"] * np.sin(at["miss_way"])]
+        return np.array(cube_m)
 
     def stage(self, stage: Stage, start: Start) -> None:
         at = start.parameters
@@ -115,6 +133,10 @@ class CubeStack:
         stage.put(YELLOW, [*yellow_m, HALF_M], yaw_quaternion(at["yellow_yaw"]))
         if start.mode == "fallen":
             stage.place(ARM, ToolPose(hover_m + [0, 0, 0.03], pointing_down(at["green_yaw"])), 1.0)
+        elif start.mode == "missed":
+            beside_m = yellow_m + at["miss_away"] * np.array([np.cos(at["miss_way"]), np.sin(at["miss_way"])])
+            tool_m = np.array([*beside_m, HALF_M + at["miss_height"]])
+            stage.place(ARM, ToolPose(tool_m, pointing_down(at["yellow_yaw"])), at["miss_opening"])
         stage.settle(0.2)
 
     def facts(self, model: MjModel, data: MjData) -> CubeFacts:
@@ -143,6 +165,8 @@ class CubeStack:
             return "the cubes are stacked"
         if start.mode == "held" and not facts.held:
             return "the yellow cube is not held"
+        if start.mode == "missed" and _moved_m(facts, start) > 0.004:
+            return "the hand is in a cube's place"
         lost = self.terminal(facts, facts)
         if lost is None and start.mode != "held" and facts.yellow.position_m[2] > HALF_M + 0.003:
             return "the yellow cube does not lie on the table"
@@ -164,6 +188,14 @@ class CubeStack:
         yield CorrectionDone()
         yield from _pick(world, rng, there=True)
         yield from _place(world, rng)
+
+
+def _moved_m(facts: CubeFacts, start: Start) -> float:
+    """How far a cube is from where it was put."""
+    at = start.parameters
+    yellow_m, green_m = (np.array([at[f"{cube}_x"], at[f"{cube}_y"]]) for cube in ("yellow", "green"))
+    moved = (facts.yellow.position_m[:2] - yellow_m, facts.green.position_m[:2] - green_m)
+    return float(max(np.linalg.norm(moved, axis=-1)))
 
 
 def on_top(facts: CubeFacts) -> bool:

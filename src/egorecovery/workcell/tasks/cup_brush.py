@@ -48,12 +48,25 @@ STILL_MPS = 0.02
 ATTEMPT_M = 0.01  # of the tip above the rim, where a failing attempt begins
 PRESS_M = 0.002  # how far it is pushed against the rim
 # Offsets of the tip from the axis: about half of the head above the wall, or all of it clear of the tube (34 mm).
-OFFSETS_M = {"beside": (0.036, 0.06), "on_rim": (0.013, 0.022), "retreated": (0.025, 0.055)}
+# `near_rim` is the small miss of a straight brush that policies make.
+OFFSETS_M = {"beside": (0.036, 0.06), "on_rim": (0.013, 0.022), "retreated": (0.025, 0.055), "near_rim": (0.007, 0.014)}
 # Which way: not where the right hand is, its fingers below the rim and its camera above.
-WAYS_RAD = {"beside": (0.1, 1.7), "on_rim": (-np.pi, np.pi), "retreated": (-0.9, 2.7)}
-HEIGHTS_M = {"beside": (-0.035, -0.01), "on_rim": (0.0, 0.0), "retreated": (0.008, 0.024)}  # of the tip above the rim
+WAYS_RAD = {
+    "beside": (0.1, 1.7),
+    "on_rim": (-np.pi, np.pi),
+    "retreated": (-0.9, 2.7),
+    "near_rim": (-np.pi, np.pi),
+}
+HEIGHTS_M = {  # of the tip above the rim
+    "beside": (-0.035, -0.01),
+    "on_rim": (0.0, 0.0),
+    "retreated": (0.008, 0.024),
+    "near_rim": (0.0, 0.0),
+}
 LEANS_RAD = (0.15, 0.4)  # either way, in the grip: an ordinary grasp holds the brush straight
-TILTS_RAD = {"beside": 0.12, "on_rim": 0.15, "retreated": 0.15}
+STRAIGHT_RAD = (0.0, 0.15)
+TILTS_RAD = {"beside": 0.12, "on_rim": 0.15, "retreated": 0.15, "near_rim": 0.1}
+ON_RIM = ("on_rim", "near_rim")
 
 
 class CupBrush:
@@ -61,6 +74,7 @@ class CupBrush:
     graspable = (BRUSH, TUBE)
     target_objects = (BRUSH,)
     modes: ClassVar[Mapping[str, float]] = {"beside": 0.4, "on_rim": 0.35, "retreated": 0.25}
+    near_misses: ClassVar[Mapping[str, float]] = {"near_rim": 1.0}
 
     def add_objects(self, spec: MjSpec) -> None:
         add_objects(spec)
@@ -76,7 +90,9 @@ class CupBrush:
             "height": float(rng.uniform(*HEIGHTS_M[mode])),
             "tilt_x": float(TILTS_RAD[mode] * rng.uniform(-1, 1)),  # of the brush, about axes of the workspace
             "tilt_y": float(TILTS_RAD[mode] * rng.uniform(-1, 1)),
-            "lean": float(rng.uniform(*LEANS_RAD)),  # of the brush in the hand ...
+            "lean": float(
+                rng.uniform(*(STRAIGHT_RAD if mode == "near_rim" else LEANS_RAD))
+            ),  # of the brush in the hand ...
             "side": float(rng.choice([-1, 1])),  # ... to this side; apart, so that between two leans lies a lean
             "grip": float(script.GRIP_M + rng.uniform(-0.004, 0.004)),
         }
@@ -104,7 +120,7 @@ class CupBrush:
         stage.hold(Side.LEFT, BRUSH, HANDLE_WIDTH_M)
         stage.perform(iter([Waypoint(reaches=script.take_tube(tube_m), straight=True, wait_s=0.2)]))
         if start.mode != "retreated":
-            press_m = PRESS_M if start.mode == "on_rim" else 0.0
+            press_m = PRESS_M if start.mode in ON_RIM else 0.0
             stage.perform(iter([script.lower(stage.world, ATTEMPT_M - at["height"] + press_m, pace=0.6)]))
         stage.settle(0.2)
 
@@ -149,7 +165,7 @@ def _not_failed(facts: BrushFacts, mode: str) -> str | None:
         return "the tip is in the tube"
     if mode == "beside" and (facts.depth_m < 0.003 or facts.offset_m < TUBE_WIDTH_M / 2):
         return "the tip is not beside the tube"
-    if mode == "on_rim" and not (facts.touching and abs(facts.depth_m) < 0.006):
+    if mode in ON_RIM and not (facts.touching and abs(facts.depth_m) < 0.006):
         return "the tip does not rest on the rim"
     if mode == "retreated" and (facts.depth_m > -0.004 or facts.offset_m < HEAD_RADIUS_M):
         return "the brush is not drawn back"

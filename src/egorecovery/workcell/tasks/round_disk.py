@@ -46,8 +46,14 @@ BOARD_REGION_M: Region = ((0.03, 0.095), (-0.05, 0.05))
 # Of a disk on the table: no hand, at home or above the board, hides it from the head, and the parked left one is clear.
 DISK_REGION_M = ((-0.09, 0.05), (-0.095, 0.03))
 NOMINAL_REGION_M = ((-0.09, -0.04), (-0.095, -0.04))  # its corner where the disk waits; a fallen one lies elsewhere
-# How far an attempt misses: from where the disk no longer slips in, held or let go of, to where it leaves the rim.
-MISSED_M = {"held": (0.013, 0.024), "released": (0.015, 0.024)}
+# How far an attempt misses: clearly, up to where the disk leaves the rim; or nearly not, as policies do.
+MISSED_M = {
+    "held": (0.013, 0.024),
+    "released": (0.015, 0.024),
+    "near_held": (0.004, 0.013),
+    "near_released": (0.004, 0.015),
+}
+HELD = ("held", "near_held")
 APART_M = (0.108, 0.17)  # between the centres of disk and groove: off the board, whichever way that is turned
 
 
@@ -60,6 +66,7 @@ class RoundDisk:
         "released": 0.35,
         "fallen": 0.25,
     }
+    near_misses: ClassVar[Mapping[str, float]] = {"near_held": 0.4, "near_released": 0.6}
 
     def add_objects(self, spec: MjSpec) -> None:
         add_board(spec)
@@ -122,7 +129,7 @@ class RoundDisk:
         stage.put(DISK, plate_m, np.roll(plate.as_quat(), 1))
         stage.hold(ARM, DISK, HANDLE_WIDTH_M)
         stage.perform(lower_onto_rim(stage.world))
-        if start.mode == "released":
+        if start.mode not in HELD:
             stage.perform(let_go(stage.world, at["hover"]))
             stage.settle(0.4)
 
@@ -143,8 +150,8 @@ class RoundDisk:
     def invalid_reason(self, facts: DiskFacts, start: Start) -> str | None:
         if flush(facts):
             return "the disk is seated"
-        if facts.held != (start.mode == "held"):
-            return "the disk is not held" if start.mode == "held" else "the disk is held"
+        if facts.held != (start.mode in HELD):
+            return "the disk is not held" if start.mode in HELD else "the disk is held"
         if facts.on_board != (start.mode in MISSED_M):
             return "the disk lies on the board" if facts.on_board else "the disk is not on the board"
         if facts.on_board and facts.protrusion_m < 2 * FLUSH_M:

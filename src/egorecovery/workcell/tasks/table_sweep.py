@@ -51,6 +51,7 @@ class TableSweep:
     graspable = (BROOM, PAN)
     target_objects = tuple(piece.name for piece in TRASH)
     modes: ClassVar[Mapping[str, float]] = {"missed": 0.6, "at_lip": 0.4}
+    near_misses: ClassVar[Mapping[str, float]] = {}
 
     def add_objects(self, spec: MjSpec) -> None:
         add_things(spec)
