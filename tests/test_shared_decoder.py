@@ -133,6 +133,23 @@ def test_targets_of_a_batch_are_what_a_loop_over_its_samples_gives(store):
         assert bool(targets.intent_mask_B[row]) == bool(each.labels.intent_mask[frame])
 
 
+def test_with_both_predictions_a_step_wants_positions_and_ways_from_the_hand(store):
+    recipe = recipe_of("shared_decoder", policy__near_m="0.06")
+    _, statistics, frames = table_of(store, recipe)
+    pictures, weights = _pictures(store, frames, recipe), Weights(Policy(recipe.policy), torch.float32, None)
+    step = TrainingStep(recipe, frames, pictures, weights, start("cpu", "fp32", False))
+    plan = plan_step(recipe, frames.robot_frames, frames.human_frames, 0)
+    step._load(plan)
+    action = step._targets().action_BHA.numpy()
+    positions = [0, 1, 2, 10, 11, 12]
+    assert action.shape[-1] == recipe.policy.output_dim == 26
+    hands = frames.state_FA[plan.frame_B]  # normalised as states
+    for row, frame in enumerate(plan.frame_B):
+        embodiment = Embodiment.ROBOT if frame < frames.robot_frames else Embodiment.HUMAN
+        here = statistics.action[embodiment].normalise(statistics.state[embodiment].restore(hands[row]))
+        np.testing.assert_allclose(action[row, :, 20:] + here[positions], action[row, :, :20][:, positions], atol=1e-4)
+
+
 def _pictures(store, frames, recipe):
 
     config = recipe.policy

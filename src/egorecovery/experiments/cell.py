@@ -28,6 +28,7 @@ LATER: dict[str, dict[tuple[str, ...], Any]] = {
         ("policy", "action_space"): "joint",
         ("policy", "decoders"): "separate",
         ("policy", "hidden_embodiment"): False,
+        ("policy", "near_m"): None,
         ("policy", "picture_fit"): "exact",
         ("losses", "human_beta"): None,
         ("human_supervision",): to_json(HumanSupervision()),

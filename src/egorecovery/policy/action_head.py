@@ -29,7 +29,7 @@ class ActionHead(nn.Module):
     def __init__(self, config: PolicyConfig) -> None:
         super().__init__()
         self.decoder = Decoder(config)
-        self.projection = ActionProjection(config.width, config.action_dim)
+        self.projection = ActionProjection(config.width, config.output_dim)
 
     def forward(self, tokens_BND: Tensor, modulate: Callable[[Tensor], Tensor]) -> Tensor:
         """`modulate` is Eq. 2 on the decoder's feature H, or the identity."""

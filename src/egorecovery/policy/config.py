@@ -7,6 +7,7 @@ from egorecovery.episodes import Camera
 from egorecovery.errors import RecipeError
 from egorecovery.kinematics import ActionSpace
 from egorecovery.kinematics import action_dim as length_of
+from egorecovery.kinematics.action_space import anchored_dims
 
 MOST_PIXELS = 2048  # along a side of a picture
 Modulation = Literal["gated", "always_on", "none"]
@@ -84,6 +85,8 @@ class PolicyConfig:
     action_space: ActionSpace = "joint"  # joint is the paper's; in effector space both embodiments act alike
     action_dim: int = length_of("joint")  # the length of a vector of that space
     relative_actions: bool = False  # the network counts from where the arms are; decisions are absolute all the same
+    # Positions are predicted both ways, and this far from the hand (metres) both count the same: see near_and_far.py.
+    near_m: float | None = None
     human_decoder: bool = True  # human rows get a state stem, and a decoder; left out when no human data is trained on
     decoders: Literal["separate", "shared"] = "separate"  # shared: one decoder, trained by both embodiments
     correction: CorrectionConfig | None = field(default_factory=CorrectionConfig)
@@ -109,12 +112,24 @@ class PolicyConfig:
             raise RecipeError(
                 f"action_dim must be {length_of(self.action_space)} in {self.action_space} space, got {self.action_dim}"
             )
+        if self.near_m is not None and not (0 < self.near_m < float("inf") and self.action_space == "effector"):
+            raise RecipeError(
+                f'near_m is a positive number of metres and goes with action_space "effector", got {self.near_m} in '
+                f"{self.action_space} space"
+            )
+        if self.near_m is not None and self.relative_actions:
+            raise RecipeError("near_m predicts positions both ways already: leave relative_actions false")
         if self.decoders == "shared" and self.human_decoder and self.action_space == "joint":
             raise RecipeError(
                 'decoders "shared" needs action_space "effector": in joint space a person\'s numbers mean other things'
             )
         if self.shares_decoder and self.correction and not self.correction.film_on_human:
             raise RecipeError('decoders "shared" is modulated for both embodiments: set correction.film_on_human')
+
+    @property
+    def output_dim(self) -> int:
+        """What a decoder predicts for a step: an action, and positions a second time where `near_m` asks for it."""
+        return self.action_dim + (int(anchored_dims(self.action_space).sum()) if self.near_m is not None else 0)
 
     @property
     def shares_decoder(self) -> bool:

@@ -17,6 +17,7 @@ from egorecovery.kinematics import ActionSpace
 from egorecovery.policy.action_source import Intervention, PolicyOutput
 from egorecovery.policy.checkpoint import load_into, open_checkpoint
 from egorecovery.policy.device import pick_device
+from egorecovery.policy.near_and_far import blended
 from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.pixels import PIXEL_DEVIATION, PIXEL_MEAN
 from egorecovery.policy.policy import Policy
@@ -103,11 +104,12 @@ class TrainedPolicy:
             None if values[0] is None else np.concatenate(values) for values in zip(*parts, strict=True)
         )
         assert action_BHA is not None
+        normaliser = self._statistics.action[Embodiment.ROBOT]
+        here_BA = self._statistics.anchor(Embodiment.ROBOT, state_BA, self.action_space)
         if self.config.relative_actions:
-            action_BHA = action_BHA + self._statistics.anchor(Embodiment.ROBOT, state_BA, self.action_space)[:, None]
-        return PolicyOutput(
-            action_BHA=self._statistics.action[Embodiment.ROBOT].restore(action_BHA), gate_B=gate_B, intent_BC=intent_BC
-        )
+            action_BHA = action_BHA + here_BA[:, None]
+        action_BHA = blended(action_BHA, here_BA, normaliser.spread_A, self.config)
+        return PolicyOutput(action_BHA=normaliser.restore(action_BHA), gate_B=gate_B, intent_BC=intent_BC)
 
     def _check(self, images: ndarray, state: ndarray) -> None:
         size, views = self.image_size, len(self.cameras)

@@ -86,6 +86,11 @@ def export_onnx(run: Path, out: Path) -> Parity:
     if not out.parent.is_dir():
         raise ServingError(f"{out.parent}: there is no such folder")
     saved = open_checkpoint(run)
+    if saved.config.near_m is not None:
+        raise ServingError(
+            f"{saved.path}: a policy with near_m blends two predictions outside its network, which one ONNX file does "
+            "not hold yet: serve it with 'egorecovery serve'"
+        )
     policy = Policy(saved.config)
     load_into(policy, saved.weights(), saved.path)
     size = sum(weight.numel() * weight.element_size() for weight in policy.parameters())

@@ -183,7 +183,7 @@ def _joined(parts: Sequence[ndarray]) -> Float32[ndarray, "F N"]:
 
 
 def _anchor(each: Recorded, statistics: Statistics, recipe: Recipe) -> Float32[ndarray, "T A"]:
-    if not recipe.policy.relative_actions:
+    if not (recipe.policy.relative_actions or recipe.policy.near_m is not None):
         return np.zeros_like(each.state_TA)
     return statistics.anchor(each.source.embodiment, each.state_TA, recipe.policy.action_space)
 

@@ -16,7 +16,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from egorecovery.kinematics.action_space import anchored_dims
 from egorecovery.policy.kernels import gather_augmented, gradients_owed
+from egorecovery.policy.near_and_far import output_dims
 from egorecovery.policy.objective import Targets, objective
 from egorecovery.policy.pixels import PIXEL_DEVIATION, PIXEL_MEAN
 from egorecovery.policy.policy import Prediction
@@ -50,8 +52,10 @@ class TrainingStep:
             torch.from_numpy(whole_H).to(device),
             torch.from_numpy(part_H).to(device)[:, None],
         )
-        dims_A = recipe.human_supervision.dims(recipe.policy.action_space)
-        self._human_dims_A = None if dims_A.all() else torch.from_numpy(dims_A.astype(np.float32)).to(device)
+        dims_O = output_dims(recipe.human_supervision.dims(recipe.policy.action_space), recipe.policy)
+        self._human_dims_A = None if dims_O.all() else torch.from_numpy(dims_O.astype(np.float32)).to(device)
+        anchored_N = np.flatnonzero(anchored_dims(recipe.policy.action_space))
+        self._anchored_N = None if recipe.policy.near_m is None else torch.from_numpy(anchored_N).to(device)
         self._pixel_mean_3 = torch.from_numpy(PIXEL_MEAN).to(device)
         self._pixel_deviation_3 = torch.from_numpy(PIXEL_DEVIATION).to(device)
         self._network: nn.Module = weights.working
@@ -214,8 +218,11 @@ class TrainingStep:
             following_MHA = table["action_FA"][torch.minimum(wanted_BH + 1, last_B1)[self._robots :]]
             human_MHA = torch.lerp(action_BHA[self._robots :], following_MHA, self._human_part_H1)
             action_BHA = torch.cat([action_BHA[: self._robots], human_MHA])
+        way_BHA = action_BHA - table["anchor_FA"][frame_B][:, None]
+        if self._anchored_N is not None:  # both positions in the workspace and ways from the hand
+            way_BHA = torch.cat([action_BHA, way_BHA[..., self._anchored_N]], dim=-1)
         return Targets(
-            action_BHA=action_BHA - table["anchor_FA"][frame_B][:, None],
+            action_BHA=way_BHA,
             action_mask_BH=(wanted_BH <= last_B1 + self._recipe.stay_steps).float(),
             intent_BC=table["intent_FC"][frame_B],
             intent_mask_B=table["intent_mask_F"][frame_B].float(),

@@ -14,6 +14,7 @@ from torch import Tensor
 from egorecovery.episodes import Embodiment, Source
 from egorecovery.kinematics.effector_space import ARM_DIM, POSITION
 from egorecovery.policy.inference import plain_images
+from egorecovery.policy.near_and_far import blended
 from egorecovery.policy.policy import Policy
 from egorecovery.training.frame_table import FrameTable, chunk_frames
 from egorecovery.training.recipe import Recipe
@@ -74,7 +75,13 @@ def score(policy: Policy, held_out: HeldOut, rows: list[int], recipe: Recipe) ->
             prediction = policy(images, state, robots)
             action = prediction.robot_action_RHA if robots else prediction.human_action_MHA
             assert action is not None
-            error_BHA = action_errors(action.float().cpu().numpy(), frames, chosen)
+            action_BHA = action.float().cpu().numpy()
+            if recipe.policy.near_m is not None:
+                assert held_out.position_spread_A is not None
+                here_BA = frames.anchor_FA[chosen]
+                blended_BHA = blended(action_BHA, here_BA, held_out.position_spread_A, recipe.policy)
+                action_BHA = blended_BHA - here_BA[:, None]  # which `action_errors` adds
+            error_BHA = action_errors(action_BHA, frames, chosen)
             dims_A = supervised_A if embodiment is Embodiment.HUMAN else np.ones_like(supervised_A)
             error_F[part] = mean_of_episode(error_BHA[..., dims_A].mean(axis=-1), frames, chosen)
             if held_out.position_spread_A is not None:
