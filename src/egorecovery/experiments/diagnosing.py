@@ -68,7 +68,8 @@ def _made(
     full: CellPlan, other: CellPlan | None, folder: ExperimentFolder, resources: Resources, progress: Progress
 ) -> str:
     from egorecovery.diagnostics.diagnosis import content_hash, diagnose
-    from egorecovery.diagnostics.store_diagnostics import data_hash
+    from egorecovery.diagnostics.store_diagnostics import episodes_of
+    from egorecovery.intent import data_hash
 
     task = full.cell.task
     store, out = EpisodeStore(folder.data(task)), folder.root / DIAGNOSTICS / task
@@ -76,7 +77,7 @@ def _made(
     path, run = _opened(full, METHOD, folder)
     other_path, compare = _opened(other, WITHOUT_HUMAN, folder) if other else (None, None)
     there = diagnosis_in(out)
-    hashes = [data_hash(one, task) for one in (store, fresh)]
+    hashes = [data_hash(one, episodes_of(one, task)) for one in (store, fresh)]
     if there and there.whole and there.content_hash == content_hash(hashes[0], task, [run], compare, hashes[1]):
         return f"there already: {out}"
     asked = ["egorecovery", "diagnose", str(store.root), "--task", task, "--run", str(path)]
