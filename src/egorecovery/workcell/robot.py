@@ -57,7 +57,7 @@ class RobotCell:
     def place(self, joints: Float[ndarray, "14"], target: Float[ndarray, "14"] | None = None) -> None:
         """Put the arms at a joint vector without moving there; objects and time stay.
 
-        The servos are commanded to stay there, or to go to `target`: a gripper that holds something is commanded to close.
+        The servos get that vector as their command, or `target`: a gripper that holds something keeps closing.
         """
         joints = clip_target(joints)
         arms = joints.reshape(2, ARM_JOINTS + 1)
