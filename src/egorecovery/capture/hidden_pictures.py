@@ -8,6 +8,7 @@ Those pixels are filled from their surroundings, and fingertips are drawn as dot
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
@@ -87,10 +88,10 @@ def hide(
     height = len(picture)
     shown = picture.copy()
     if mask.any():
-        grown = binary_dilation(mask, iterations=max(1, round(GROWN * height)))
+        grown = cast(ndarray, binary_dilation(mask, iterations=max(1, round(GROWN * height))))
         covered = mask if grown.all() else grown
-        nearest = distance_transform_edt(covered, return_distances=False, return_indices=True)
-        filled = picture[nearest[0], nearest[1]].astype(np.float32)
+        rows, columns = cast(ndarray, distance_transform_edt(covered, return_distances=False, return_indices=True))
+        filled = picture[rows, columns].astype(np.float32)
         blurred = gaussian_filter(filled, sigma=(BLUR * height, BLUR * height, 0))
         shown[covered] = np.rint(blurred[covered]).astype(np.uint8)
     for side, tips_px in zip(Side, fingertips_px, strict=True):
