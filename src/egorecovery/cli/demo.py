@@ -74,7 +74,7 @@ class Demo:
             seed=self.seed,
             **rollouts,
         )
-        with DemoScreen(plan, messages) as screen:
+        with DemoScreen(plan, messages, quick=self.quick) as screen:
             if self.quick:
                 from egorecovery.demo.shipped import run_quick
 

@@ -38,7 +38,9 @@ def shipped(plan: DemoPlan, provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Of the quick demo, whose policies were trained before."""
     full = provenance["rates"]
     table = [["policy", "from failures", "from ordinary starts"]]
-    table += [[NAMES[method], *(_count(full[method][regime]) for regime in ("recovery", "initial"))] for method in METHODS]
+    table += [
+        [NAMES[method], *(_count(full[method][regime]) for regime in ("recovery", "initial"))] for method in METHODS
+    ]
     return {
         "lead": (
             "Three small policies that ship with EgoRecovery, tried on this computer just now. Each was trained on "

@@ -1,4 +1,4 @@
-"""Films of one start, a policy each, seen from outside the cell. They are as long as each other, and so play together."""
+"""Films of one start, a policy each, seen from outside the cell. All are as long, so they play together."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -174,6 +174,4 @@ def encode(pictures: Iterator[UInt8[ndarray, "H W 3"]], path: Path) -> None:
 
 def _film(job: FilmJob) -> Film:
     record = job.record
-    return Film(
-        name=job.path.name, succeeded=record.succeeded, seconds=record.duration_s, reason=record.reason
-    )
+    return Film(name=job.path.name, succeeded=record.succeeded, seconds=record.duration_s, reason=record.reason)

@@ -11,7 +11,11 @@ from egorecovery.training import RECIPES, Budget, Recipe
 TaskName = Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"]
 
 ROBOT_SUCCESS, ROBOT_RECOVERY, HUMAN_CLIPS = "robot_success_effector", "robot_recovery_effector", "shared_decoder"
-METHODS = (ROBOT_SUCCESS, ROBOT_RECOVERY, HUMAN_CLIPS)  # each learns from what those before it do, and from one thing more
+METHODS = (
+    ROBOT_SUCCESS,
+    ROBOT_RECOVERY,
+    HUMAN_CLIPS,
+)  # each learns from what those before it do, and from one thing more
 NAMES: Mapping[str, str] = {
     ROBOT_SUCCESS: "robot successes",
     ROBOT_RECOVERY: "with robot recoveries",

@@ -12,11 +12,10 @@ from egorecovery.demo.outcomes import Outcomes
 from egorecovery.demo.page import write_page
 from egorecovery.demo.plan import METHODS, DemoPlan, demo_protocol
 from egorecovery.errors import EgoRecoveryError
-from egorecovery.evaluation import REGIMES, RolloutRecord
+from egorecovery.evaluation import RolloutRecord
 from egorecovery.executors import cores
-from egorecovery.experiments import Event, ExperimentFolder, run_suite
+from egorecovery.experiments import Event, ExperimentFolder, Resources, plan_suite, run_suite
 from egorecovery.experiments.report import write_report
-from egorecovery.experiments.timing import Timing
 from egorecovery.storage.atomic_io import write_file
 
 OnEvent = Callable[[Event], None]
@@ -33,32 +32,25 @@ class DemoResult:
 
 def run_demo(out: Path, plan: DemoPlan, on_event: OnEvent = lambda event: None) -> DemoResult:
     """A demo that was interrupted goes on; one that is done is only shown. Other settings want another `out`."""
-    outcome = run_suite(
-        plan.suite(),
-        out,
-        seeds=(plan.seed,),
-        recipe=plan.recipe,
-        protocol=demo_protocol,
-        rollouts=plan.rollouts,
+    cells = plan_suite(
+        plan.suite(), seeds=(plan.seed,), recipe=plan.recipe, protocol=demo_protocol, rollouts=plan.rollouts
+    )
+    resources = Resources(
         device="cpu",
         trainings_at_once=min(2, cores()),  # processes of one thread: small tensors do not share cores well
         schedule=SCHEDULE,
-        on_event=on_event,
-        elsewhere=usual_timing(plan.task),
     )
+    outcome = run_suite(cells, out, resources=resources, on_event=on_event)
     if outcome.failed:
         raise EgoRecoveryError("; ".join(f"{cell}: {why}" for cell, why in outcome.failed.items()))
     folder = ExperimentFolder(out)
     cards = cards_by_method(folder, plan)
     records = {method: folder.rollouts(cell).records() for method, (cell, _) in cards.items()}
     checkpoints = {method: _checkpoint(folder, card) for method, (_, card) in cards.items()}
-    on_event(Event(kind="progress", what="report", stage="films"))
     report = write_report(out).html
     details = trained_here(plan, {method: card for method, (_, card) in cards.items()}, report.name)
     shown = show(out, plan, records, checkpoints, details, on_event)
-    return DemoResult(
-        outcomes=shown.outcomes, summary=shown.summary, page=shown.page, written=(*shown.written, report)
-    )
+    return DemoResult(outcomes=shown.outcomes, summary=shown.summary, page=shown.page, written=(*shown.written, report))
 
 
 def show(
@@ -74,7 +66,7 @@ def show(
     chosen = outcomes.to_film(plan.films)
 
     def filming(done: int, total: int) -> None:
-        on_event(Event(kind="progress", what="films", stage="films", done=done, total=total))
+        on_event(Event(kind="progress", what="films", stage="videos", done=done, total=total))
 
     films = film_starts(
         out / "films", chosen, records, checkpoints, demo_protocol(plan.task), workers=cores(), on_progress=filming
@@ -100,22 +92,6 @@ def _checkpoint(folder: ExperimentFolder, card: Mapping[str, Any]) -> Path:
     if found is None:
         raise EgoRecoveryError(
             f"{folder.training(card['training_id'])} has no checkpoint: the policy cannot be filmed; remove "
-            f"{folder.cell(card['suite'])} and run the demo again"
+            f"{folder.root} and run the demo again"
         )
     return found
-
-
-def usual_timing(task: str) -> Timing:
-    """What the command's defaults take on two cores that have nothing else to do.
-
-    It is worth a few episodes, a hundred steps and a few rollouts: then it counts how long they take here.
-    """
-    timing, workers = Timing(), cores() / 2
-    timing.took("data", task, 12, EPISODES_S / workers)
-    timing.took("training", task, 4000, 4000 * SAMPLE_S)
-    timing.took("evaluation", task, 2 * len(REGIMES), ROLLOUTS_S / workers)
-    return timing
-
-
-# Seconds on two idle cores, from CPU time: of twelve episodes, of a sample in one of two trainings, of four rollouts.
-EPISODES_S, SAMPLE_S, ROLLOUTS_S = 2.5, 0.0042, 1.4

@@ -29,7 +29,9 @@ PROVENANCE = "provenance.json"
 ROLLOUTS = 12  # per kind of start and policy, of a quick demo
 
 
-def run_quick(out: Path, rollouts: int = ROLLOUTS, on_event: Callable[[Event], None] = lambda event: None) -> DemoResult:
+def run_quick(
+    out: Path, rollouts: int = ROLLOUTS, on_event: Callable[[Event], None] = lambda event: None
+) -> DemoResult:
     """Rollouts and films with the policies that ship; `out` is a folder of its own."""
     if (out / "suite.json").exists():
         raise EgoRecoveryError(f"{out} holds a full demo; name another folder with --out")
@@ -41,8 +43,8 @@ def run_quick(out: Path, rollouts: int = ROLLOUTS, on_event: Callable[[Event], N
     with RolloutPool(cores()) as pool:
         for method in METHODS:
 
-            def tried(done: int, total: int, what: str = cells[method]) -> None:
-                on_event(Event(kind="progress", what=what, stage="evaluation", done=done, total=total))
+            def tried(done: int, total: int, method: str = method) -> None:
+                on_event(Event(kind="progress", what=method, label=method, stage="evaluation", done=done, total=total))
 
             weights = HOME / method / FILES[0]
             subject = Subject(policy=method, policy_hash=file_sha256(weights), cell=cells[method], seed=plan.seed)

@@ -1,4 +1,4 @@
-"""The cell as a visitor sees it: a third-person view for films. No policy ever sees it, and no training picture changes."""
+"""The cell as a visitor sees it: a third-person view for films. No policy sees it; no training picture changes."""
 
 import weakref
 from dataclasses import dataclass
@@ -37,7 +37,9 @@ class OutsideCamera:
         try:  # the renderer reads them once, when it is made
             self._renderer = mujoco.Renderer(model, size_px, size_px, max_geom=2 * model.ngeom + 200)
         except (ImportError, AttributeError, RuntimeError, mujoco.FatalError) as error:
-            raise RenderingError(f"the outside view cannot be rendered ({error}); set MUJOCO_GL to egl or osmesa") from None
+            raise RenderingError(
+                f"the outside view cannot be rendered ({error}); set MUJOCO_GL to egl or osmesa"
+            ) from None
         finally:
             _set_quality(model, plain)
         self._renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = True
