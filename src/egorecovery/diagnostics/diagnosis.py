@@ -68,7 +68,7 @@ class Diagnosis:
 
     @contextmanager
     def attempt(self, what: str) -> Iterator[None]:
-        """What is refused inside is listed with its reason, and the rest goes on."""
+        """What is refused inside is listed with its reason, and the rest continues."""
         try:
             yield
         except EgoRecoveryError as error:

@@ -131,7 +131,7 @@ def save(
         with suppress(OSError):
             remove(draft)  # on a full disk its room is wanted
         raise CheckpointError(
-            f"{final}: cannot be saved: {error}; earlier checkpoints are intact; free space, then go on with --resume"
+            f"{final}: cannot be saved: {error}; earlier checkpoints are intact; free space, then use --resume"
         ) from error
     return final
 

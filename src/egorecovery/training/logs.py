@@ -15,7 +15,7 @@ class RunLog:
     """`log.jsonl` is the record; TensorBoard's files are a view of it and may be missing."""
 
     def __init__(self, run: Path, done: int = 0) -> None:
-        """A run that goes on after `done` steps forgets what was logged of later ones: it will say them again."""
+        """A run that resumes after `done` steps drops what was logged of later ones: it will log them again."""
         self.path = inside(run, "log.jsonl")
         cut_log(self.path, done)
         self._stream = os.fdopen(open_for_append(self.path), "a", buffering=1)

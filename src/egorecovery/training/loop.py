@@ -56,7 +56,7 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What a watcher is told after each logged step."""
+    """What is reported after each logged step."""
 
     step: int
     steps: int
@@ -332,8 +332,8 @@ def _pictures(
         return ResidentImages(held)
 
     if not stream and runtime.first:
-        told = f"pictures need {size / 1e9:.1f} GB, and {room / 1e9:.1f} GB of memory are to spare"
-        print(f"{told}: they are read from the store while training, which may be slower")
+        need = f"pictures need {size / 1e9:.1f} GB, and {room / 1e9:.1f} GB of memory are to spare"
+        print(f"{need}: they are read from the store while training, which may be slower")
 
     def frames_of_step(index: int) -> np.ndarray:
         plan = plan_step(recipe, frames.robot_frames, frames.human_frames, index)

@@ -1,4 +1,4 @@
-"""What a resumed run must agree on with the one it goes on from, and how it takes up its state."""
+"""What a resumed run must have in common with the interrupted one, and how it restores its state."""
 
 import subprocess
 from pathlib import Path
@@ -44,7 +44,7 @@ def checkpoint_to_resume(run: Path, recipe: Recipe, data: str, resume: bool, run
     known = [(name, before) for name, before in found.computed.items() if name in now]
     changed = [f"{name} {before}, now {now[name]}" for name, before in known if now[name] != before]
     if changed and runtime.first:
-        print(f"{there} was computed with {'; '.join(changed)}: it goes on, but not bit for bit")
+        print(f"{there} was computed with {'; '.join(changed)}: it continues, but not bit for bit")
     return found
 
 
