@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from egorecovery.demo.running import DemoResult
 
 FULL, QUICK = Path("runs/demo"), Path("runs/demo-quick")
+QUICK_ROLLOUTS = 12
 INTERRUPTED = 130
 
 
@@ -63,7 +64,8 @@ class Demo:
         from egorecovery.demo.plan import DemoPlan
         from egorecovery.demo.screen import DemoScreen
 
-        rollouts = {} if self.rollouts is None else {"rollouts": self.rollouts}
+        usual = {"rollouts": QUICK_ROLLOUTS} if self.quick else {}
+        rollouts = usual if self.rollouts is None else {"rollouts": self.rollouts}
         plan = DemoPlan(
             task=self.task,
             steps=self.steps,
@@ -78,7 +80,7 @@ class Demo:
             if self.quick:
                 from egorecovery.demo.shipped import run_quick
 
-                return run_quick(out, on_event=screen, **rollouts)
+                return run_quick(out, films=self.films, on_event=screen, **rollouts)
             from egorecovery.demo.running import run_demo
 
             return run_demo(out, plan, screen)

@@ -26,17 +26,20 @@ from egorecovery.storage.checksummed_json import file_sha256, read_checksummed, 
 
 HOME = Path(str(files("egorecovery.demo"))) / "checkpoints"
 PROVENANCE = "provenance.json"
-ROLLOUTS = 12  # per kind of start and policy, of a quick demo
 
 
 def run_quick(
-    out: Path, rollouts: int = ROLLOUTS, on_event: Callable[[Event], None] = lambda event: None
+    out: Path, rollouts: int, films: int, on_event: Callable[[Event], None] = lambda event: None
 ) -> DemoResult:
     """Rollouts and films with the policies that ship; `out` is a folder of its own."""
     if (out / "suite.json").exists():
         raise EgoRecoveryError(f"{out} holds a full demo; name another folder with --out")
+    if not (HOME / PROVENANCE).exists():
+        raise EgoRecoveryError(
+            f"{HOME} holds no policies: this installation lacks them; run 'egorecovery demo' instead"
+        )
     provenance = read_json(HOME / PROVENANCE, EgoRecoveryError)
-    plan = replace(DemoPlan(**provenance["plan"]), rollouts=rollouts, films=DemoPlan().films)
+    plan = replace(DemoPlan(**provenance["plan"]), rollouts=rollouts, films=films)
     protocol = replace(demo_protocol(plan.task), rollouts=rollouts)
     cells = {cell.method: cell.id for cell in plan.suite().cells(seeds=(plan.seed,))}
     records = {}
