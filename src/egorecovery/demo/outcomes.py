@@ -139,10 +139,11 @@ class Outcomes:
     def worth(self) -> str:
         """What the clips brought, from both kinds of starts."""
         told = []
-        for regime, words in (("recovery", "from failures"), ("initial", "from ordinary starts")):
+        words: dict[Regime, str] = {"recovery": "from failures", "initial": "from ordinary starts"}
+        for regime, starts in words.items():
             found = self.difference(regime)
             low, high = 100 * found.interval.low, 100 * found.interval.high
-            told.append(f"{100 * found.points:+.0f} points {words} [{low:+.0f}, {high:+.0f}], p = {found.p_value:.2g}")
+            told.append(f"{100 * found.points:+.0f} points {starts} [{low:+.0f}, {high:+.0f}], p = {found.p_value:.2g}")
         return (
             f"What the human clips brought: {told[0]}; {told[1]} (95% Newcombe interval of the difference; exact "
             f"McNemar test on the same starts). {SPREAD}"
