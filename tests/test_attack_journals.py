@@ -243,6 +243,9 @@ def test_damaged_data_is_neither_labelled_nor_given_to_training(store, capsys):
 def test_memory_of_checked_content_from_elsewhere_is_not_believed(store, tmp_path):
     """A stranger's store may come with a memory that says all is well."""
     import time
+    from array import array
+
+    from egorecovery.storage import checked_content
 
     time.sleep(0.15)  # what is younger is not remembered, for it could change unseen within a tick
     assert store.damaged_among(store.ids()) == {}
@@ -252,8 +255,12 @@ def test_memory_of_checked_content_from_elsewhere_is_not_believed(store, tmp_pat
     chunk.write_bytes(bytes(chunk.stat().st_size))
     assert list(EpisodeStore(store.root).damaged_among(store.ids())) == ["two"]
     assert list(copied(store, tmp_path / "copy").damaged_among(store.ids())) == ["two"]
-    memory.write_bytes(with_checksum({"checked": dict.fromkeys(store.ids(), "0" * 64)}))
-    assert list(EpisodeStore(store.root).damaged_among(store.ids())) == ["two"]
+    for layout in ((), ("manifest.json",)):  # a stranger who knows the machine's name, and no inode or time on it
+        mark = checked_content._hashed(layout, array("Q", [0] * 5 * len(layout)))
+        forged = {name: [0, mark, mark, "0" * 64] for name in store.ids()}
+        record = {"schema": checked_content.SCHEMA, "layouts": [list(layout)], "checked": forged}
+        memory.write_bytes(with_checksum(record))
+        assert list(EpisodeStore(store.root).damaged_among(store.ids())) == ["two"]
 
 
 def test_intact_episodes_are_hashed_once(store, monkeypatch):

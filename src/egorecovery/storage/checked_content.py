@@ -172,7 +172,8 @@ def _remembered(record: dict[str, Any]) -> dict[str, _Known]:
         return {}
     layouts = [tuple(names) for names in record["layouts"]]
     for names in layouts:
-        if len(set(names)) != len(names) or not all(name == "." or is_relative_name(name) for name in names):
+        # Without the folder itself a mark could say nothing about this machine, and be anybody's.
+        if names[:1] != (".",) or len(set(names)) != len(names) or not all(map(is_relative_name, names[1:])):
             return {}
     return {
         str(name): _Known(names=layouts[number], mark=str(mark), manifest=str(manifest), content=str(content))
