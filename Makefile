@@ -3,7 +3,7 @@ BIN := .venv/bin
 
 OPENPI := .interop/openpi
 
-.PHONY: setup test check format demo bench clean
+.PHONY: setup test check format docs demo demo-quick bench clean
 
 setup: .venv/.installed
 	@$(BIN)/python tools/headless_gl.py
@@ -35,12 +35,19 @@ format: .venv/.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: .venv/.installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "the site is in site/; to read it with its search: $(BIN)/python -m http.server --directory site 8001"
+
 demo: setup
 	$(BIN)/egorecovery demo
+
+demo-quick: setup
+	$(BIN)/egorecovery demo --quick
 
 bench: .venv/.installed
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/label.py
 
 clean:
-	rm -rf .venv .interop runs build dist .pytest_cache .hypothesis .ruff_cache .import_linter_cache
+	rm -rf .venv .interop runs build dist site .pytest_cache .hypothesis .ruff_cache .import_linter_cache

@@ -44,7 +44,7 @@ from egorecovery.episodes.vocabulary import (
     is_episode_id,
 )
 from egorecovery.errors import EgoRecoveryError, EpisodeExists, EpisodeNotFound, StoreDamaged, StoreError
-from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, sync_tree, write_file
+from egorecovery.storage.atomic_io import explaining_full_disk, make_folder, sync_directory, sync_tree, write_file
 from egorecovery.storage.checked_content import MEMORY, CheckedContent
 from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
 from egorecovery.storage.containment import exists, inside, is_file, is_folder, names_in, remove
@@ -108,7 +108,7 @@ class EpisodeStore:
             if root.exists() and not _is_empty_or_half_made(root):
                 raise StoreError(f"{root} exists and is not an episode store; name an empty or a new directory")
             with explaining_full_disk(root):
-                root.mkdir(parents=True, exist_ok=True)
+                make_folder(root)
                 for folder in ("episodes", ".drafts"):
                     inside(root, folder).mkdir(exist_ok=True)
             write_file(root / STORE, with_checksum(FORMAT))
@@ -174,7 +174,7 @@ class EpisodeStore:
                 frames=int(attributes["frames"]),
                 cameras=tuple(attributes["cameras"]),
                 operator=str(attributes["provenance"]["operator"]),
-                content=Manifest.read(folder).content,
+                content=self._content.content(folder.name),
                 hidden_embodiment=bool(attributes["provenance"]["details"].get(HIDDEN_EMBODIMENT, False)),
                 picture_fit=attributes["provenance"]["details"].get(PICTURE_FIT),
                 recovery_proposal=attributes["provenance"]["details"].get(RECOVERY_PROPOSAL),
@@ -182,8 +182,9 @@ class EpisodeStore:
 
     def damaged_among(self, identifiers: Sequence[str]) -> dict[str, str]:
         """Episodes whose bytes are not what was written, and why. Bytes are read once per revision of an episode."""
-        found = {name: f"{self.root} has no episode {name!r}" for name in identifiers if name not in self}
-        return found | self._content.damages([name for name in identifiers if name not in found])
+        missing = {name: f"{self.root} has no episode {name!r}" for name in identifiers if not is_episode_id(name)}
+        found = missing | self._content.damages([name for name in identifiers if name not in missing])
+        return {name: found[name] for name in identifiers if name in found}
 
     def require_intact(self, identifiers: Sequence[str]) -> None:
         for problem in self.damaged_among(identifiers).values():
