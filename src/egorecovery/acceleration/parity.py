@@ -130,7 +130,7 @@ def one_pass(
         if isinstance(value, Tensor) and name != "pooled_BD"
     }
     return Pass(
-        terms={name: float(value) for name, value in terms.items()},
+        terms={name: float(value.detach()) for name, value in terms.items()},
         outputs=outputs,
         gradients={name: weight.grad.float() for name, weight in weights.items() if weight.grad is not None},
     )

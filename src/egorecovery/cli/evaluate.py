@@ -49,6 +49,8 @@ class Evaluate:
     """Processes to use; 0 for all cores, and half as many again where they wait for a policy on a GPU."""
     executor: Literal["local", "ray"] = "local"
     device: str = "auto"
+    acceleration: Literal["auto", "on", "off"] = "auto"
+    """Fused kernels on a GPU: auto, where a parity check passes on its kind; off, plain PyTorch."""
     """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
     batch: int = 0
     """Rows of every inference; 0 for 16 on a GPU and 1 without."""
@@ -153,7 +155,9 @@ class Evaluate:
         # Ray lends its workers no GPU.
         device = "cpu" if self.executor == "ray" and self.device == "auto" else str(pick_device(self.device))
         intervention = Intervention(zero_intent=self.zero_intent, gate=self.gate)
-        factory = CheckpointFactory(checkpoint=saved.path.absolute(), device=device, intervention=intervention)
+        factory = CheckpointFactory(
+            checkpoint=saved.path.absolute(), device=device, intervention=intervention, acceleration=self.acceleration
+        )
         source = factory()
         subject = Subject(
             policy=source.name,

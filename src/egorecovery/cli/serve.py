@@ -46,6 +46,8 @@ class Serve:
     batch: int = 0
     """Observations in one inference at most; 0 for 16 on a GPU and 1 without."""
     device: str = "auto"
+    acceleration: Literal["auto", "on", "off"] = "auto"
+    """Fused kernels on a GPU: auto, where a parity check passes on its kind; off, plain PyTorch."""
     threads: int = 0
     """Processor threads of an inference; 0 for torch's own choice. 1 gives the bits that evaluation gives."""
 
@@ -80,7 +82,12 @@ class Serve:
             batch=self.batch or BATCH[pick_device(self.device).type],
         )
         serving = Serving(
-            run=self.checkpoint, device=self.device, client_hz=self.client_hz, fit=self.fit, answer=self.answer
+            run=self.checkpoint,
+            device=self.device,
+            client_hz=self.client_hz,
+            fit=self.fit,
+            answer=self.answer,
+            acceleration=self.acceleration,
         )
         return serving, settings
 

@@ -56,10 +56,10 @@ class TrainingStep:
         self._anchored_N = None if recipe.policy.near_m is None else torch.from_numpy(anchored_N).to(device)
         self._pixel_mean_3 = torch.from_numpy(PIXEL_MEAN).to(device)
         self._pixel_deviation_3 = torch.from_numpy(PIXEL_DEVIATION).to(device)
-        self._network: nn.Module = weights.working
+        self.network: nn.Module = weights.working
         if runtime.ranks > 1:
             on = [device.index] if device.type == "cuda" else None
-            self._network = DistributedDataParallel(weights.working, device_ids=on, gradient_as_bucket_view=True)
+            self.network = DistributedDataParallel(weights.working, device_ids=on, gradient_as_bucket_view=True)
         self.optimiser = AdamW(weights, recipe.optimisation.weight_decay)
         self.clip = MadClip(recipe.optimisation.clip_after, recipe.optimisation.clip_deviations, device)
         # Once a loss or a gradient is not finite every later update is skipped, until the host looks and stops.
@@ -152,7 +152,7 @@ class TrainingStep:
         self._weights.drop_gradients()
         launch, alone = self._backend.launch, self._runtime.ranks == 1
         state, wanted = launch("state", self._state), launch("targets", self._targets)
-        prediction: Prediction = self._network(self._images(), state(), self._robots, self._inputs["keep_KB"])
+        prediction: Prediction = self.network(self._images(), state(), self._robots, self._inputs["keep_KB"])
         targets = wanted()
         if alone:
             terms = self._backend.objective(prediction, targets, self._recipe.losses)

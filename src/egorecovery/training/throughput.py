@@ -71,7 +71,7 @@ def measure(recipe: Recipe, runtime: Runtime, steps: int = 50, batches: tuple[in
     first_step_s = time.perf_counter() - started
     for index in range(1, 4):
         step.run(plans(index))
-    step_ms = _median_ms(lambda index: step.run(plans(index)), steps, device)
+    step_ms = median_ms(lambda index: step.run(plans(index)), steps, device)
     return Speed(
         recipe=recipe.name,
         image_size=recipe.policy.image_size,
@@ -150,7 +150,7 @@ def matmul_ceiling(device: torch.device, precision: torch.dtype, repeats: int = 
     """TFLOP/s of a square matrix product of random numbers."""
     side = 8192 if device.type == "cuda" else 2048
     left, right = (torch.randn(side, side, device=device, dtype=precision) for _ in range(2))
-    ms = _median_ms(lambda _: left @ right, repeats, device)
+    ms = median_ms(lambda _: left @ right, repeats, device)
     return 2 * side**3 / ms / 1e9
 
 
@@ -161,7 +161,7 @@ def _flop(recipe: Recipe, policy: Policy, runtime: Runtime) -> float:
     return float(counter.get_total_flops())
 
 
-def _median_ms(do: Callable[[int], Any], repeats: int, device: torch.device) -> float:
+def median_ms(do: Callable[[int], Any], repeats: int, device: torch.device) -> float:
     """On CUDA by events, in a row without waiting between: as a run does it."""
     if device.type != "cuda":
         times = []
