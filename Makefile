@@ -3,7 +3,7 @@ BIN := .venv/bin
 
 OPENPI := .interop/openpi
 
-.PHONY: setup test check format demo bench clean
+.PHONY: setup test check format docs demo bench clean
 
 setup: .venv/.installed
 	@$(BIN)/python tools/headless_gl.py
@@ -35,6 +35,10 @@ format: .venv/.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: .venv/.installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "the site is in site/; to read it with its search: $(BIN)/python -m http.server --directory site 8001"
+
 demo: setup
 	$(BIN)/egorecovery demo
 
@@ -43,4 +47,4 @@ bench: .venv/.installed
 	$(BIN)/python benchmarks/label.py
 
 clean:
-	rm -rf .venv .interop runs build dist .pytest_cache .hypothesis .ruff_cache .import_linter_cache
+	rm -rf .venv .interop runs build dist site .pytest_cache .hypothesis .ruff_cache .import_linter_cache

@@ -23,7 +23,7 @@ from tyro.conf import Positional
 from egorecovery.episodes import EpisodeStore
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.protocol import EvaluationProtocol, bench_protocol
-from egorecovery.experiments import Event, ExperimentFolder, Row, Suite, run_suite
+from egorecovery.experiments import Event, ExperimentFolder, Resources, Row, Suite, plan_suite, run_suite
 from egorecovery.experiments.suites import episodes
 from egorecovery.policy.config_json import changed
 from egorecovery.training import METHODS, RECIPES, Recipe
@@ -90,19 +90,21 @@ def main(options: Options) -> None:
         made = bench_protocol(task, recipe(task).policy.horizon)
         return replace(made, replan_steps=options.replan or made.replan_steps, state_dropout=options.state_dropout)
 
-    run_suite(
+    plan = plan_suite(
         suite,
-        options.out,
-        work=options.work,
         tasks=options.tasks,
         seeds=options.seeds,
         recipe=recipe,
         protocol=protocol,
         rollouts=options.rollouts,
         starts_seed=options.starts_seed,
+    )
+    run_suite(
+        plan,
+        options.out,
+        work=options.work,
+        resources=Resources(workers=options.workers, trainings_at_once=options.trainings_at_once),
         budget_minutes=options.budget_minutes,
-        workers=options.workers,
-        trainings_at_once=options.trainings_at_once,
         on_event=show,
     )
     report(ExperimentFolder(options.out, options.work))

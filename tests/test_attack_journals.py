@@ -236,7 +236,7 @@ def test_damaged_data_is_neither_labelled_nor_given_to_training(store, capsys):
     assert list(fresh.damaged_among(fresh.ids())) == ["two"]
     LabelStore(store.labels_path).remove("two")
     assert main(["label", str(store.root)]) == 1
-    assert "two is set aside" in capsys.readouterr().err
+    assert "two is skipped" in capsys.readouterr().err
     assert LabelStore(store.labels_path).episodes() == ["one", "three"]
 
 

@@ -173,7 +173,7 @@ def test_big_endian_array_is_refused_rather_than_misread(store):
 
 
 def test_one_unreadable_episode_does_not_hide_the_others(store, capsys):
-    """F11: it is named and set aside, and the rest goes on."""
+    """F11: it is named and skipped, and the rest continues."""
     header = store.root / "episodes" / "one" / "episode.zarr" / "zarr.json"
     header.write_bytes(header.read_bytes()[:40])
     shutil.rmtree(store.labels_path)

@@ -14,7 +14,7 @@ FEW = ["--robot-success", "1", "--robot-recovery", "1", "--human-recovery", "1"]
 
 
 @pytest.mark.slow
-def test_the_demo_collects_trains_evaluates_reports_and_always_says_how_long_it_takes(tmp_path, capsys, monkeypatch):
+def test_the_demo_collects_trains_evaluates_reports_and_always_says_how_far_it_is(tmp_path, capsys, monkeypatch):
     told: list[Event] = []
     monkeypatch.setattr(Watcher, "__call__", lambda self, event: told.append(event))
     out = tmp_path / "demo"
@@ -30,9 +30,9 @@ def test_the_demo_collects_trains_evaluates_reports_and_always_says_how_long_it_
     assert html.count("<video") == 4
     asked = json.loads((out / "report.json").read_text())["commands"][-1]
     assert all(f"{name} {value}" in asked for name, value in zip((*TINY, *FEW)[::2], (*TINY, *FEW)[1::2], strict=True))
-    assert {event.stage for event in told} == {"data", "training", "evaluation", "films", None}
-    assert all(event.left_s is not None for event in told)
-    assert all(event.left_s for event in told if event.stage == "films")
+    assert {event.stage for event in told} == {"data", "training", "evaluation", "videos", None}
+    assert {(event.number, event.of) for event in told if event.stage == "training"} == {(1, 2), (2, 2)}
+    assert all(event.total for event in told if event.kind == "progress")
     before = {path: path.read_bytes() for path in [out / "summary.json", *out.glob("cells/*/films/*")]}
     assert main(["demo", "--out", str(out), *TINY, *FEW]) == 0  # done already: nothing is made again
     assert {path: path.read_bytes() for path in before} == before

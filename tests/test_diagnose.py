@@ -17,7 +17,7 @@ from egorecovery.diagnostics.activations import AT_ONCE, DiagnosedRun, FrozenPol
 from egorecovery.diagnostics.diagnosis import Diagnosis, content_hash, diagnose  # noqa: E402
 from egorecovery.diagnostics.store_diagnostics import (  # noqa: E402
     StartCoverage,
-    data_hash,
+    episodes_of,
     labelled,
     object_positions_m,
     target_alignment,
@@ -28,7 +28,7 @@ from egorecovery.experiments import Row, Suite, diagnosing  # noqa: E402
 from egorecovery.experiments.report import write_report  # noqa: E402
 from egorecovery.experiments.report.cells import ReportError  # noqa: E402
 from egorecovery.experiments.suites import episodes  # noqa: E402
-from egorecovery.intent import IntentSpec, label_store  # noqa: E402
+from egorecovery.intent import IntentSpec, data_hash, label_store  # noqa: E402
 from egorecovery.policy.inference import load_action_source  # noqa: E402
 from egorecovery.training.splits import in_order  # noqa: E402
 from training_store import BOUNDARY, PER_SOURCE, TASK, annotate, made_up_episode, training_arguments  # noqa: E402
@@ -235,7 +235,9 @@ def test_policies_can_be_looked_at_on_a_store_of_fresh_episodes(traced, runs, tm
     record = record_in(tmp_path / "out")
     (gates,) = record["gate"].values()
     assert {name for who in gates.values() for name in who["chosen"]} == set(map(str, fresh.ids()))
-    of_held_out = content_hash(data_hash(traced, TASK), TASK, [opened(runs["egorecovery"], "egorecovery")], None)
+    of_held_out = content_hash(
+        data_hash(traced, episodes_of(traced, TASK)), TASK, [opened(runs["egorecovery"], "egorecovery")], None
+    )
     assert record["content_hash"] != of_held_out
     assert str(fresh.root) in record["command"]
     capsys.readouterr()
@@ -347,7 +349,7 @@ def test_an_experiment_diagnoses_once_and_again_only_when_something_changed(expe
 
 def test_an_experiments_policies_are_looked_at_on_episodes_made_for_it(experiment):
     record, fresh = record_in(experiment / "diagnostics" / TASK), EpisodeStore(experiment / "data" / f"{TASK}-fresh")
-    assert record["fresh"] == {"store": str(fresh.root), "data_hash": data_hash(fresh, TASK)}
+    assert record["fresh"] == {"store": str(fresh.root), "data_hash": data_hash(fresh, episodes_of(fresh, TASK))}
     assert not set(fresh.ids()) & set(EpisodeStore(experiment / "data" / TASK).ids())
     sources = [Source.ROBOT_SUCCESS, Source.ROBOT_RECOVERY, Source.HUMAN_RECOVERY]
     assert sorted(fresh.card(name).source for name in fresh.ids()) == sorted(sources * FRESH)

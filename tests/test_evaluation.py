@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from egorecovery.episodes import Camera
+from egorecovery.episodes import Camera, JpegFrames
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation import (
     BatchedPolicy,
@@ -472,10 +472,14 @@ def test_a_film_shows_every_step_and_the_rollout_goes_as_without_it(tmp_path):
     assert np.abs(pictures[0].astype(int) - pictures[-1]).mean() > 1
 
 
-def test_a_job_says_everything_a_worker_must_know():
+def test_a_policy_sees_the_cameras_of_its_job_through_jpeg_as_in_training():
     job = RolloutJob(
         task="cube_stack", regime="initial", index=0, protocol=SHORT, cameras=(Camera.HEAD,), image_size=24
     )
     with Workcell(scene_named("cube_stack"), image_size=24) as cell:
         cell.reset(starts(SHORT, "cube_stack", "initial")[0])
-        assert look(job, cell).images.shape == (1, 24, 24, 3)
+        seen = look(job, cell).images
+        rendered = cell.cameras.render(cell.robot.data, Camera.HEAD)[None]
+    assert seen.shape == (1, 24, 24, 3)
+    np.testing.assert_array_equal(seen, JpegFrames.encode(rendered).decode())  # as all pictures of a store
+    assert (seen != rendered).any()

@@ -148,11 +148,11 @@ def test_results_from_before_a_setting_existed_keep_their_hashes_until_it_is_use
 
     plan = plan_of()
     before = to_json(plan.recipe)
-    for name in ("relative_actions", "action_space", "decoders", "hidden_embodiment", "picture_fit"):
+    for name in ("relative_actions", "action_space", "decoders", "hidden_embodiment", "near_m", "picture_fit"):
         del before["policy"][name]
     del before["losses"]["human_beta"], before["human_supervision"], before["intent_target"]
     assert plan.recipe_hash == digest(before)
-    younger = ("stand_in", "hidden_embodiment")
+    younger = ("stand_in", "hidden_embodiment", "near_misses")
     orders = [{name: value for name, value in order.items() if name not in younger} for order in to_json(plan.orders)]
     assert plan.training_id == digest({"recipe": before, "orders": orders})[:16]
     relative = plan_of(policy=replace(RECIPES["bench"]("cube_stack").policy, relative_actions=True))

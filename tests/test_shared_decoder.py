@@ -100,6 +100,31 @@ def test_numbers_with_one_meaning_have_one_scale_and_openings_have_their_own(sto
     assert robot.centre_A[10 + OPENING] != human.centre_A[10 + OPENING]
 
 
+@pytest.mark.parametrize("segment_mask", [True, False])
+def test_the_frame_table_is_what_a_loop_over_episodes_and_frames_gives(store, segment_mask):
+    recipe = recipe_of("shared_egorecovery", segment_mask=str(segment_mask).lower())
+    recorded, statistics, frames = table_of(store, recipe)
+    row = 0
+    for each in sorted(recorded, key=lambda episode: episode.source.is_human):  # robots first
+        own_state = statistics.state[each.source.embodiment]
+        own_action = statistics.action[each.source.embodiment]
+        labels = each.labels
+        for frame, (state_A, action_A) in enumerate(zip(each.state_TA, each.action_TA, strict=True)):
+            assert frames.samples[row] == (each.episode, frame)
+            np.testing.assert_allclose(
+                frames.state_FA[row], (state_A - own_state.centre_A) / own_state.spread_A, atol=1e-4
+            )
+            np.testing.assert_allclose(
+                frames.action_FA[row], (action_A - own_action.centre_A) / own_action.spread_A, atol=1e-4
+            )
+            inside = labels.intent_mask if segment_mask else labels.gt_intent_valid
+            assert frames.intent_mask_F[row] == inside[frame]
+            row += 1
+    assert row == len(frames)
+    masks = [(each.labels.intent_mask, each.labels.gt_intent_valid) for each in recorded]
+    assert any((inside != valid).any() for inside, valid in masks)  # or the two masks would be told apart nowhere
+
+
 def test_targets_of_a_batch_are_what_a_loop_over_its_samples_gives(store):
 
     recipe = recipe_of("shared_egorecovery", segment_mask="true")

@@ -205,7 +205,7 @@ def test_episode_whose_bytes_have_changed_is_set_aside_aloud_and_the_rest_goes_o
     payload[100:400] = bytes(300)
     chunk.write_bytes(payload)
     after = select(EpisodeStore(store.root), recipe, checked=False)
-    assert f"{damaged} is set aside" in capsys.readouterr().err
+    assert f"{damaged} is skipped" in capsys.readouterr().err
     for pool in (after.training, after.held_out):
         assert all(damaged not in episodes for episodes in pool.values())
     assert after.training[Source.ROBOT_SUCCESS] == before.training[Source.ROBOT_SUCCESS]

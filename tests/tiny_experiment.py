@@ -11,7 +11,7 @@ from pathlib import Path
 
 from egorecovery.episodes import Camera
 from egorecovery.evaluation import EvaluationProtocol
-from egorecovery.experiments import Event, Row, Suite, SuiteOutcome, run_suite
+from egorecovery.experiments import Event, Resources, Row, Suite, SuiteOutcome, plan_suite, run_suite
 from egorecovery.experiments.suites import episodes
 from egorecovery.policy import Intervention, PolicyConfig, VisionConfig
 from egorecovery.training import Batch, Optimisation, Recipe
@@ -64,16 +64,14 @@ def protocol(task: str) -> EvaluationProtocol:
 
 
 def run_tiny(out: Path, **choices) -> SuiteOutcome:
-    usual = {
-        "recipe": recipe,
-        "protocol": protocol,
-        "rollouts": 2,
-        "starts_seed": "tests",
-        "workers": 1,
-        "device": "cpu",
-        "schedule": {"log": 1, "score": 2, "save": 1, "look": 1},
-    }
-    return run_suite(choices.pop("suite", SUITE), out, **{**usual, **choices})
+    """`choices` are those of plan and run; without any, the whole suite is run, here and not in other processes."""
+    planned = {"recipe": recipe, "protocol": protocol, "rollouts": 2, "starts_seed": "tests"}
+    planned |= {name: choices.pop(name) for name in (*planned, "tasks", "seeds", "only") if name in choices}
+    plan = plan_suite(choices.pop("suite", SUITE), **planned)
+    schedule = {"log": 1, "score": 2, "save": 1, "look": 1}
+    at_once = choices.pop("trainings_at_once", 1)
+    resources = Resources(workers=1, device="cpu", trainings_at_once=at_once, schedule=schedule)
+    return run_suite(plan, out, resources=resources, **choices)
 
 
 def with_steps(steps: int):

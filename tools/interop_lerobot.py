@@ -1,9 +1,10 @@
-"""Checks our LeRobot import and export against LeRobot 0.4.4 itself, which lives in an environment of its own.
+"""Checks our LeRobot import and export against LeRobot itself, which lives in an environment of its own.
 
     python tools/interop_lerobot.py --env ENV [--work DIR]
 
-ENV is made if it is not there (Python 3.11, about 1 GB): LeRobot without its dependencies, then those that its data
-sets need. Prints what was compared; the exit code is 1 where something differs.
+ENV is made if it is not there (LeRobot 0.4.4, Python 3.11, about 1 GB): LeRobot without its dependencies, then those
+that its data sets need. An environment that is there may have another version; 0.6.1 was tried. Prints what was
+compared; the exit code is 1 where something differs.
 """
 
 import argparse

@@ -9,9 +9,8 @@ from egorecovery.errors import EgoRecoveryError
 from egorecovery.evaluation import REGIMES, EvaluationProtocol, Regime, bench_protocol, rate
 from egorecovery.evaluation.statistics import Rate
 from egorecovery.executors import cores
-from egorecovery.experiments import Event, ExperimentFolder, Row, Suite, run_suite
+from egorecovery.experiments import Event, ExperimentFolder, Resources, Row, Suite, plan_suite, run_suite
 from egorecovery.experiments.report import write_report
-from egorecovery.experiments.timing import Timing
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.training import RECIPES, Budget
 
@@ -40,23 +39,22 @@ class DemoResult:
 
 
 def run_demo(out: Path, plan: DemoPlan, on_event: Callable[[Event], None] = lambda event: None) -> DemoResult:
-    """A demo that was broken off goes on; one that is done is only reported. Other settings want another `out`."""
+    """An interrupted demo goes on; one that is done is only reported. Other settings want another `out`."""
     suite = demo_suite(plan)
-    outcome = run_suite(
+    cells = plan_suite(
         suite,
-        out,
         recipe=lambda task: replace(
             RECIPES["demo"](task), optimisation=replace(RECIPES["demo"](task).optimisation, steps=plan.steps)
         ),
         protocol=demo_protocol,
         rollouts=plan.rollouts,
+    )
+    resources = Resources(
         device="cpu",
         trainings_at_once=min(2, cores()),  # two processes of one thread: small tensors do not share cores well
         schedule={"log": 20, "score": 400, "save": 200},
-        films=plan.films,
-        on_event=on_event,
-        elsewhere=usual_timing(plan.task),
     )
+    outcome = run_suite(cells, out, resources=resources, films=plan.films, on_event=on_event)
     if outcome.failed:
         raise EgoRecoveryError("; ".join(f"{cell}: {why}" for cell, why in outcome.failed.items()))
     rates = _rates(ExperimentFolder(out), suite)
@@ -91,19 +89,6 @@ def demo_protocol(task: str) -> EvaluationProtocol:
     """Always the same room: a policy this small has seen too little to look through changes of light and colour."""
     protocol = bench_protocol(task, RECIPES["demo"](task).policy.horizon)
     return replace(protocol, name="demo", varied_appearance=False)
-
-
-def usual_timing(task: str) -> Timing:
-    """What the command's defaults take on two cores that have nothing else to do: some twelve minutes in all.
-
-    It is worth a few episodes, a hundred steps, a few rollouts and a film: then it counts how long they take here.
-    """
-    timing, workers = Timing(), cores() / 2
-    timing.took("data", task, 12, 6.0 / workers)
-    timing.took("training", task, 100 * RECIPES["demo"](task).batch.size, 28.5)
-    timing.took("evaluation", task, 6, 3.3 / workers)
-    timing.took("films", "", 1, 7.0)
-    return timing
 
 
 def _rates(folder: ExperimentFolder, suite: Suite) -> dict[str, dict[Regime, Rate]]:

@@ -35,7 +35,7 @@ def print_json(value: Any) -> None:
 def tell_set_aside(store: Path, damaged: dict[str, str]) -> None:
     """Episodes that a verb left out because they are damaged."""
     for episode, problem in damaged.items():
-        messages.print(f"{episode} is set aside: {problem}", soft_wrap=True)
+        messages.print(f"{episode} is skipped: {problem}", soft_wrap=True)
     if damaged:
         messages.print(
             f"{len(damaged)} damaged episodes; 'egorecovery verify {store}' lists all damage", soft_wrap=True

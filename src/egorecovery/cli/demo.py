@@ -16,7 +16,7 @@ class Demo:
     """
 
     out: Path = Path("runs/demo")
-    """Where to work. A demo that was broken off there goes on."""
+    """Where to work. An interrupted demo goes on there."""
     task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"] = "cup_brush"
     steps: int = 2000
     """Of each training."""

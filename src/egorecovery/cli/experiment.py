@@ -1,6 +1,5 @@
 """`egorecovery experiment`."""
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,8 @@ from tyro.conf import Positional
 from egorecovery.errors import EgoRecoveryError
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from egorecovery.experiments import Event, Suite, SuitePlan
     from egorecovery.experiments.report.numbers import Numbers
 
@@ -68,7 +69,7 @@ class Experiment:
     replan: int | None = None
     """Steps of a chunk to execute before a policy looks again; 35 (of a short chunk half) if not given."""
     budget_minutes: float | None = None
-    """Start no cell that would not be done by then; stop what is under way at its end. It goes on when run again."""
+    """Start nothing after so many minutes, save and stop what is under way. It goes on when run again."""
     executor: Literal["local", "ray"] = "local"
     """For data and rollouts."""
     workers: int = 0
@@ -88,7 +89,7 @@ class Experiment:
 
     def run(self) -> int:
         from egorecovery.cli.console import console
-        from egorecovery.experiments import merge, run_suite, suite_named
+        from egorecovery.experiments import Resources, merge, plan_suite, run_suite, suite_named
 
         suite = suite_named(self.suite)
         if self.merge:
@@ -99,15 +100,16 @@ class Experiment:
             return 0 if self._report() else 1
         with Watcher() as watch:
             outcome = run_suite(
-                suite,
+                plan_suite(suite, **self._chosen()),
                 self.out,
                 work=self.work,
-                **self._chosen(),
+                resources=Resources(
+                    executor=self.executor,
+                    workers=self.workers,
+                    device=self.device,
+                    trainings_at_once=self.trainings_at_once,
+                ),
                 budget_minutes=self.budget_minutes,
-                executor=self.executor,
-                workers=self.workers,
-                device=self.device,
-                trainings_at_once=self.trainings_at_once,
                 diagnostics=self.diagnostics,
                 films=self.films,
                 on_event=watch,
@@ -174,53 +176,56 @@ class Experiment:
 
 
 class Watcher:
-    """One line that is redrawn, and one that stays for each cell. Where lines cannot be redrawn, one now and then."""
+    """What is under way with bars that are redrawn, and a line that stays for each cell; without a terminal, lines."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
         from egorecovery.cli.console import messages
 
         self._messages, self._clock = messages, clock
-        self._status = messages.status("") if messages.is_terminal and not messages.is_dumb_terminal else None
+        columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
+        drawn = messages.is_terminal and not messages.is_dumb_terminal
+        self._progress = Progress(*columns, console=messages, transient=True) if drawn else None
+        self._bars: dict[str, TaskID] = {}
         self._told_s = float("-inf")
 
     def __enter__(self) -> "Watcher":
-        if self._status:
-            self._status.start()
+        if self._progress:
+            self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._status:
-            self._status.stop()
+        if self._progress:
+            self._progress.stop()
 
     def __call__(self, event: "Event") -> None:
         if event.kind != "progress":
             words = f": {event.message}" if event.message else ""
             self._messages.print(f"{event.kind} {event.what}{words} ({_left(event)})", soft_wrap=True)
-            return
-        here = f", about {_duration(event.here_s)} for this" if event.here_s and event.left_s is None else ""
-        line = f"{_left(event)}: {event.stage} {event.what}, {event.done} of {event.total}{here}"
-        if self._status:
-            self._status.update(line)
+        elif self._progress:
+            self._draw(event, self._progress)
         elif self._clock() - self._told_s >= PLAIN_LINES_S:
             self._told_s = self._clock()
-            self._messages.print(line, soft_wrap=True)
+            self._messages.print(f"{_under_way(event)}: {event.done} of {event.total} ({_left(event)})", soft_wrap=True)
+
+    def _draw(self, event: "Event", progress: "Progress") -> None:
+        name = _under_way(event)
+        if name not in self._bars:
+            self._bars[name] = progress.add_task(name, total=event.total)
+        progress.update(self._bars[name], completed=event.done, total=event.total)
+        if event.done >= event.total:
+            progress.remove_task(self._bars.pop(name))
+
+
+def _under_way(event: "Event") -> str:
+    """Such as: training 2 of 3, egorecovery."""
+    number = f" {event.number} of {event.of}" if event.of else ""
+    return f"{event.stage}{number}, {event.label or event.what}"
 
 
 def _left(event: "Event") -> str:
-    """Such as: about 7 min left, 2 cells."""
-    cells = "1 cell" if event.cells_left == 1 else f"{event.cells_left} cells"
-    if not event.left_s:
-        return f"{cells} left"
-    then = "".join(f" and then {stage}" for stage in event.then)
-    return f"about {_duration(event.left_s)} left{then}" + f", {cells}" * bool(event.cells_left)
-
-
-def _duration(seconds: float) -> str:
-    """Rounded as roughly as it is known."""
-    if seconds < 90:
-        return f"{5 * math.ceil(seconds / 5)} s"
-    hours = seconds / 3600
-    return f"{seconds / 60:.0f} min" if hours < 2 else f"{hours:.1f} h"
+    return "1 cell left" if event.cells_left == 1 else f"{event.cells_left} cells left"
 
 
 def _report_on(out: Path) -> str:

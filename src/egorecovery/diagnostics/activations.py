@@ -18,7 +18,7 @@ from egorecovery.diagnostics.gate_alignment import EPISODES, GateTrace
 from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Source
 from egorecovery.episodes.reading import FrameReader
 from egorecovery.errors import RecipeError
-from egorecovery.intent import FrameLabels
+from egorecovery.intent import FrameLabels, data_hash
 from egorecovery.policy.checkpoint import Checkpoint, load_into, open_checkpoint
 from egorecovery.policy.config_json import from_json
 from egorecovery.policy.device import pick_device
@@ -27,7 +27,6 @@ from egorecovery.policy.policy import Policy
 from egorecovery.storage.checksummed_json import file_sha256
 from egorecovery.training import Recipe, frame_table
 from egorecovery.training.image_source import require_size
-from egorecovery.training.resuming import data_hash
 from egorecovery.training.splits import Pools, everything, in_order, select
 
 AT_ONCE = 64  # frames: enough for any device, little memory
@@ -64,7 +63,7 @@ class DiagnosedRun:
 
     def doubt(self, store: EpisodeStore) -> str | None:
         """Why "held out" may not be true in this store, in words; None where it is."""
-        if data_hash(store, self.pools(store)) == self.checkpoint.data:
+        if data_hash(store, (name for _, name in self.pools(store).episodes)) == self.checkpoint.data:
             return None
         return (
             f"{self.label} was trained on other episodes or labels than its recipe chooses from {store.root} today: "

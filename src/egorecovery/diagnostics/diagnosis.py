@@ -33,7 +33,7 @@ from egorecovery.diagnostics.transfer_probe import probe_figure, probe_gain
 from egorecovery.diagnostics.trunk_probe import held_out_robots, probe_trunk
 from egorecovery.episodes import Embodiment, EpisodeStore, Phase
 from egorecovery.errors import EgoRecoveryError, RecipeError
-from egorecovery.intent import IntentSpec
+from egorecovery.intent import IntentSpec, data_hash
 from egorecovery.storage.atomic_io import sync_directory, write_file
 from egorecovery.storage.checksummed_json import digest, file_sha256
 from egorecovery.storage.manifest import Manifest
@@ -68,7 +68,7 @@ class Diagnosis:
 
     @contextmanager
     def attempt(self, what: str) -> Iterator[None]:
-        """What is refused inside is listed with its reason, and the rest goes on."""
+        """What is refused inside is listed with its reason, and the rest continues."""
         try:
             yield
         except EgoRecoveryError as error:
@@ -101,7 +101,7 @@ class Diagnosis:
 def content_hash(
     data: str, task: str, runs: Sequence[DiagnosedRun], compare: DiagnosedRun | None, fresh: str | None = None
 ) -> str:
-    """Changes if and only if the numbers could; `data` and `fresh` are the stores' `store_diagnostics.data_hash`."""
+    """Changes if and only if the numbers could; `data` and `fresh` are the `data_hash` of the stores' episodes."""
     policies = {run.label: run.policy_hash for run in runs}
     other = None if compare is None else [compare.label, compare.policy_hash]
     parts = {"computed_by": COMPUTED_BY, "seed": SEED, "task": task, "data": data}
@@ -124,10 +124,13 @@ def diagnose(
 
     Policies are looked at on episodes that they never saw: those that were held out, or all of a `fresh` store.
     """
-    data, fresh_data = store_diagnostics.data_hash(store, task), None
+    data, fresh_data = data_hash(store, store_diagnostics.episodes_of(store, task)), None
     unseen = Unseen(store=store)
     if fresh is not None:
-        fresh_data, unseen = store_diagnostics.data_hash(fresh, task), Unseen(store=fresh, fresh=True)
+        fresh_data, unseen = (
+            data_hash(fresh, store_diagnostics.episodes_of(fresh, task)),
+            Unseen(store=fresh, fresh=True),
+        )
         if known := sorted(set(fresh.ids()) & set(store.ids())):
             raise RecipeError(
                 f"{fresh.root} is not fresh: {len(known)} of its episodes are in {store.root} too, as {known[0]}"

@@ -55,7 +55,7 @@ class GateTrace:
 
     @property
     def phase(self) -> Float[ndarray, " T"]:
-        """Normalised frame position, 0..1: all that the baseline is told."""
+        """Normalised frame position, 0..1: all that the baseline knows."""
         return np.arange(len(self.gate)) / max(1, len(self.gate) - 1)
 
     @property

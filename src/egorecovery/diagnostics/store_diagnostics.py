@@ -13,11 +13,9 @@ from egorecovery.diagnostics.ks_alignment import KsAlignment, comparable_windows
 from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Phase, Source
 from egorecovery.errors import StoreError
 from egorecovery.intent import FrameLabels, IntentSpec, labels_of
-from egorecovery.intent.label_store import LabelStore
 from egorecovery.intent.statistics import pool_statistics
 from egorecovery.randomness import generator_for
 from egorecovery.recovery import AnnotationJournal
-from egorecovery.storage.checksummed_json import digest
 from egorecovery.training import RECIPES
 from egorecovery.training.splits import everything
 from egorecovery.workcell.scene import OBJECT_M
@@ -38,13 +36,6 @@ def episodes_of(store: EpisodeStore, task: str) -> dict[EpisodeId, Source]:
         tasks = sorted({card.task.name for card in cards})
         raise StoreError(f"{store.root} has no episode of {task!r}; it has {', '.join(tasks) or 'no episode at all'}")
     return found
-
-
-def data_hash(store: EpisodeStore, task: str) -> str:
-    """Changes if and only if an episode of the task or its labels do."""
-    labels = LabelStore(store.labels_path)
-    cards = {name: labels.card(name) for name in episodes_of(store, task)}
-    return digest({name: [store.card(name).content, card and card["key"]] for name, card in cards.items()})
 
 
 def labelled(store: EpisodeStore, task: str, spec: IntentSpec) -> Labelled:

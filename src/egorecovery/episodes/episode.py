@@ -106,7 +106,7 @@ class Provenance:
     started_at: str  # wall clock, ISO 8601 with zone
     stopped_at: str
     staging_s: float = 0.0  # setting up the start state, per episode
-    reset_s: float = 0.0  # putting things back afterwards
+    reset_s: float = 0.0  # putting things back at the end
     start_valid: bool = True  # the start was checked to be what the source asks for (failure or nominal)
     completed: bool = True  # the maneuver was carried through to its end
     interruption: str = ""  # what broke the teleoperation or recording off, if anything

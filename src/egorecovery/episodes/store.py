@@ -44,7 +44,7 @@ from egorecovery.episodes.vocabulary import (
     is_episode_id,
 )
 from egorecovery.errors import EgoRecoveryError, EpisodeExists, EpisodeNotFound, StoreDamaged, StoreError
-from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, sync_tree, write_file
+from egorecovery.storage.atomic_io import explaining_full_disk, make_folder, sync_directory, sync_tree, write_file
 from egorecovery.storage.checked_content import MEMORY, CheckedContent
 from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
 from egorecovery.storage.containment import exists, inside, is_file, is_folder, names_in, remove
@@ -108,7 +108,7 @@ class EpisodeStore:
             if root.exists() and not _is_empty_or_half_made(root):
                 raise StoreError(f"{root} exists and is not an episode store; name an empty or a new directory")
             with explaining_full_disk(root):
-                root.mkdir(parents=True, exist_ok=True)
+                make_folder(root)
                 for folder in ("episodes", ".drafts"):
                     inside(root, folder).mkdir(exist_ok=True)
             write_file(root / STORE, with_checksum(FORMAT))

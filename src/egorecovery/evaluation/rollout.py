@@ -195,7 +195,7 @@ def joint_targets(job: RolloutJob, cell: Workcell, actions: np.ndarray) -> tuple
 class Attempts:
     """Counts how often the active hands begin again.
 
-    An attempt begins when an active gripper is told to close; a hand that starts out closed is in its first attempt
+    An attempt begins when an active gripper is commanded to close; a hand that starts closed is in its first attempt
     already. Retries are the attempts after the first, of the hand that made most. New tries with the tool kept in
     the hand (a second insertion, another sweep) do not show in the gripper and are not counted.
     """

@@ -6,6 +6,7 @@ from egorecovery.experiments.folder import ExperimentFolder, FolderError
 from egorecovery.experiments.merging import merge
 from egorecovery.experiments.paper import paper_rate
 from egorecovery.experiments.plan import SuitePlan, plan_suite
+from egorecovery.experiments.resources import Resources
 from egorecovery.experiments.runner import run_suite
 from egorecovery.experiments.suites import SUITES, Row, Suite, suite_named
 
@@ -16,6 +17,7 @@ __all__ = [
     "Event",
     "ExperimentFolder",
     "FolderError",
+    "Resources",
     "Row",
     "Suite",
     "SuiteOutcome",

@@ -4,7 +4,6 @@ Policies are looked at on episodes made for it: as many as the paper's figure of
 """
 
 import shlex
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,8 @@ from egorecovery.episodes import EpisodeStore
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.experiments import data
 from egorecovery.experiments.cell import CellPlan
+from egorecovery.experiments.deadline import Deadline, OutOfTime
 from egorecovery.experiments.folder import DIAGNOSTICS, ExperimentFolder
-from egorecovery.experiments.forecast import OutOfTime
 from egorecovery.experiments.report.diagnostics import diagnosis_in
 from egorecovery.experiments.resources import Resources
 from egorecovery.experiments.trainings import training_card
@@ -33,14 +32,13 @@ def diagnose_cells(
     cells: Sequence[CellPlan],
     folder: ExperimentFolder,
     resources: Resources,
-    deadline_s: float | None = None,
+    deadline: Deadline,
     progress: Progress = lambda task, what, done, total: None,
 ) -> dict[str, str]:
     """What became of each task, in words. A diagnosis of the same data and policies is not made again."""
 
     def still_in_time(task: str, what: str, done: int, total: int) -> None:
-        if deadline_s is not None and time.monotonic() > deadline_s:
-            raise OutOfTime
+        deadline.require_time()
         progress(task, what, done, total)
 
     return {
@@ -68,7 +66,8 @@ def _made(
     full: CellPlan, other: CellPlan | None, folder: ExperimentFolder, resources: Resources, progress: Progress
 ) -> str:
     from egorecovery.diagnostics.diagnosis import content_hash, diagnose
-    from egorecovery.diagnostics.store_diagnostics import data_hash
+    from egorecovery.diagnostics.store_diagnostics import episodes_of
+    from egorecovery.intent import data_hash
 
     task = full.cell.task
     store, out = EpisodeStore(folder.data(task)), folder.root / DIAGNOSTICS / task
@@ -76,7 +75,7 @@ def _made(
     path, run = _opened(full, METHOD, folder)
     other_path, compare = _opened(other, WITHOUT_HUMAN, folder) if other else (None, None)
     there = diagnosis_in(out)
-    hashes = [data_hash(one, task) for one in (store, fresh)]
+    hashes = [data_hash(one, episodes_of(one, task)) for one in (store, fresh)]
     if there and there.whole and there.content_hash == content_hash(hashes[0], task, [run], compare, hashes[1]):
         return f"there already: {out}"
     asked = ["egorecovery", "diagnose", str(store.root), "--task", task, "--run", str(path)]

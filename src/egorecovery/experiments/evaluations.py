@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from egorecovery.evaluation import Evaluation, RolloutPool, Subject, evaluate
 from egorecovery.evaluation.checkpoint_source import CheckpointFactory
@@ -12,21 +12,14 @@ from egorecovery.experiments.resources import Resources
 from egorecovery.storage.checksummed_json import file_sha256
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvaluationWork:
-    rollouts: int
-    made: int  # now; the others were there
-    seconds: float  # spent now
-
-
 def evaluate_cell(
     plan: CellPlan,
     folder: ExperimentFolder,
     resources: Resources,
     pool: RolloutPool | None,
     on_progress: Callable[[int, int], None],
-) -> EvaluationWork:
-    """Makes the rollouts that are missing, with the last checkpoint of the cell's training."""
+) -> float:
+    """Makes the rollouts that are missing, with the last checkpoint; returns how long all of a cell take."""
     from egorecovery.policy.checkpoint import latest
 
     checkpoint = latest(folder.training(plan.training_id) / "checkpoints")
@@ -61,5 +54,5 @@ def evaluate_cell(
         pool=pool,
         on_progress=progress,
     )
-    made = len(records) - (there or 0)
-    return EvaluationWork(rollouts=len(records), made=made, seconds=time.monotonic() - started_s)
+    seconds, made = time.monotonic() - started_s, len(records) - (there or 0)
+    return seconds * len(records) / max(made, 1)

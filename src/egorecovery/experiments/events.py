@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-Stage = Literal["data", "training", "evaluation", "diagnostics", "films"]
+Stage = Literal["data", "training", "evaluation", "diagnostics", "videos"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,13 +13,14 @@ class Event:
     kind: Literal["progress", "done", "failed", "left"]
     what: str  # a cell, a training's first cell, or a task and source
     stage: Stage | None = None
-    done: int = 0  # of `total` episodes, steps or rollouts
+    label: str = ""  # for people: the condition, such as "EgoRecovery"; empty where the event is about no cell
+    task: str = ""
+    number: int = 0  # of the `of` trainings or cells that this run makes
+    of: int = 0
+    done: int = 0  # of `total` episodes, steps, rollouts or videos
     total: int = 0
     message: str = ""
     cells_left: int = 0
-    left_s: float | None = None  # until all that was asked for is done, where every stage was seen or begun
-    then: tuple[Stage, ...] = ()  # comes after that, and nobody has seen how long it takes
-    here_s: float | None = None  # until this is done, as it goes; of data all that its store lacks
 
 
 @dataclass(kw_only=True)
@@ -29,7 +30,7 @@ class SuiteOutcome:
     failed: dict[str, str] = field(default_factory=dict)  # why
     left: list[str] = field(default_factory=list)  # for want of time
     diagnosed: dict[str, str] = field(default_factory=dict)  # by task, what became of it; empty where not asked for
-    filmed: dict[str, str] = field(default_factory=dict)  # by cell, what became of its films; empty where not asked for
+    filmed: dict[str, str] = field(default_factory=dict)  # by cell, what became of its videos; empty where not asked
 
     @property
     def exit_code(self) -> int:

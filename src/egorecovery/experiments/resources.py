@@ -1,7 +1,8 @@
 """What a suite is run with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from egorecovery.errors import RecipeError
 from egorecovery.evaluation import default_workers
 from egorecovery.executors import Executor, cores
 
@@ -10,11 +11,15 @@ from egorecovery.executors import Executor, cores
 class Resources:
     """None of it is meant to change results."""
 
-    executor: Executor  # of data and rollouts
-    workers: int  # for data and rollouts; 0 for as many as suit each
-    device: str
-    trainings_at_once: int  # processes; on a GPU all but one of them get ready and wait for their turn
-    schedule: dict[str, int]  # of trainings: how often they log, score and save
+    executor: Executor = "local"  # of data and rollouts
+    workers: int = 0  # for data and rollouts; 0 for as many as suit each
+    device: str = "auto"
+    trainings_at_once: int = 0  # processes; on a GPU all but one wait for their turn; 0: two on a GPU, else one
+    schedule: dict[str, int] = field(default_factory=dict)  # of trainings: how often they log, score and save
+
+    def __post_init__(self) -> None:
+        if self.trainings_at_once < 0:
+            raise RecipeError(f"trainings_at_once must not be negative, got {self.trainings_at_once}")
 
     @property
     def evaluation_device(self) -> str:
@@ -33,34 +38,25 @@ class Resources:
 
     @property
     def on_gpu(self) -> bool:
-        return _is_gpu(self.device)
+        from egorecovery.policy.device import pick_device
+
+        return pick_device(self.device).type == "cuda"
+
+    @property
+    def training_processes(self) -> int:
+        """On a GPU one trains while the next gets ready."""
+        return self.trainings_at_once or (2 if self.on_gpu else 1)
 
     @property
     def training_apart(self) -> bool:
-        return self.trainings_at_once > 1 or self.on_gpu
-
-    @property
-    def side_by_side(self) -> int:
-        """Trainings that make progress at the same time."""
-        return 1 if self.on_gpu else self.trainings_at_once
+        return self.training_processes > 1 or self.on_gpu
 
     @property
     def threads(self) -> int | None:
         """Of each training process; only a limit where they share cores."""
-        return max(1, cores() // self.trainings_at_once) if self.trainings_at_once > 1 else None
+        return max(1, cores() // self.training_processes) if self.training_processes > 1 else None
 
     @property
     def batch_rows(self) -> int:
         """Of every inference: a processor gains little from batches and would pay for the padding."""
         return 16 if self.evaluation_device.startswith("cuda") else 1
-
-
-def default_trainings(device: str) -> int:
-    """On a GPU one trains while the next gets ready."""
-    return 2 if _is_gpu(device) else 1
-
-
-def _is_gpu(device: str) -> bool:
-    from egorecovery.policy.device import pick_device
-
-    return pick_device(device).type == "cuda"

@@ -205,7 +205,6 @@ class RunningTraining:
     training: Training
     process: TrainingProcess
     step: int = 0  # at the last look
-    left_s: float | None = None  # as it goes; None before that can be said
     told: int | None = None  # the step that watchers know of
 
 

@@ -1,6 +1,6 @@
 """Corrective intent: the DCT target of Eq. 1, its masks, scale and statistics."""
 
-from egorecovery.intent.current_labels import labels_of
+from egorecovery.intent.current_labels import data_hash, labels_of
 from egorecovery.intent.frame_labels import FrameLabels, Verdict, frame_labels
 from egorecovery.intent.label_store import LabelStore
 from egorecovery.intent.labelling import SourceTally, label_store
@@ -18,6 +18,7 @@ __all__ = [
     "SourceTally",
     "Verdict",
     "corrective_intent",
+    "data_hash",
     "dct_basis",
     "embodiment_scale",
     "frame_labels",

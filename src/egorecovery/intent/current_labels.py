@@ -1,11 +1,14 @@
 """Labels that are known to fit what has been recorded and annotated by now."""
 
-from egorecovery.episodes import EpisodeCard, EpisodeStore
+from collections.abc import Iterable
+
+from egorecovery.episodes import EpisodeCard, EpisodeId, EpisodeStore
 from egorecovery.errors import StoreError
 from egorecovery.intent.frame_labels import FrameLabels
 from egorecovery.intent.label_store import LabelStore, inputs_key
 from egorecovery.intent.target import IntentSpec
 from egorecovery.recovery import Annotation, AnnotationJournal
+from egorecovery.storage.checksummed_json import digest
 
 
 def wanted_key(card: EpisodeCard, annotation: Annotation | None, spec: IntentSpec) -> str | None:
@@ -15,6 +18,13 @@ def wanted_key(card: EpisodeCard, annotation: Annotation | None, spec: IntentSpe
     if not card.source.is_recovery:
         return inputs_key(card, None, spec)
     return None if annotation is None else inputs_key(card, annotation.boundary, spec)
+
+
+def data_hash(store: EpisodeStore, episodes: Iterable[EpisodeId]) -> str:
+    """Changes if and only if one of these episodes or its labels do."""
+    labels = LabelStore(store.labels_path)
+    cards = {episode: labels.card(episode) for episode in episodes}
+    return digest({episode: [store.card(episode).content, card and card["key"]] for episode, card in cards.items()})
 
 
 def labels_of(

@@ -47,12 +47,12 @@ def label_store(
     workers: int = 1,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     on_damage: Callable[[str, str], None] = lambda episode, problem: print(
-        f"{episode} is set aside: {problem}", file=sys.stderr
+        f"{episode} is skipped: {problem}", file=sys.stderr
     ),
 ) -> dict[Source, SourceTally]:
     """Derives what is missing or out of date; running it again changes nothing.
 
-    An episode that cannot be read, or whose bytes have changed, is set aside, and `on_damage` is told why.
+    An episode that cannot be read, or whose bytes have changed, is skipped, and `on_damage` gets the reason.
     """
     spec = spec or IntentSpec()
     tallies = {source: SourceTally() for source in Source}

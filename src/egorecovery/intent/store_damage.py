@@ -1,4 +1,4 @@
-"""Everything that is wrong with a store, in one list: `egorecovery verify` goes on past each problem."""
+"""Everything that is wrong with a store, in one list: `egorecovery verify` does not stop at the first."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,14 +37,14 @@ def store_damages(
 
 def store_notes(store: EpisodeStore) -> list[str]:
     """What is no damage, and worth knowing."""
-    told = []
+    notes = []
     for journal in (store.collection.journal, AnnotationJournal(store.annotations_path).journal):
         if not journal.problems() and journal.old_lines:
-            told.append(
+            notes.append(
                 f"{journal.path}: its first {journal.old_lines} lines are of an older version; whether some were lost "
-                "before the next one was written cannot be told"
+                "before the next one was written is not known"
             )
-    return told
+    return notes
 
 
 def _lost_annotations(store: EpisodeStore, annotations: AnnotationJournal) -> list[Damage]:

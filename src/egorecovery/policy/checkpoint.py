@@ -30,7 +30,7 @@ from egorecovery.policy.plausible import (
     require_plausible_size,
     require_plausible_statistics,
 )
-from egorecovery.storage.atomic_io import sync_directory, sync_file, write_file
+from egorecovery.storage.atomic_io import make_folder, sync_directory, sync_file, write_file
 from egorecovery.storage.checksummed_json import file_sha256, read_checksummed, with_checksum
 from egorecovery.storage.containment import exists, inside, is_file, is_folder, names_in, remove
 
@@ -99,7 +99,7 @@ def save(
     """Files first, the card last, then one rename: killed at any point, the checkpoint is whole or absent."""
     final = folder / f"step_{step:08d}"
     folder = _own(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     draft = inside(folder, f".draft_step_{step:08d}.{os.getpid()}")
     for leftover in incomplete(folder):  # a run has one writer, so whoever began these is dead
         remove(leftover)
@@ -131,7 +131,7 @@ def save(
         with suppress(OSError):
             remove(draft)  # on a full disk its room is wanted
         raise CheckpointError(
-            f"{final}: cannot be saved: {error}; earlier checkpoints are intact; free space, then go on with --resume"
+            f"{final}: cannot be saved: {error}; earlier checkpoints are intact; free space, then use --resume"
         ) from error
     return final
 

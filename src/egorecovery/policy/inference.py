@@ -135,7 +135,8 @@ class TrainedPolicy:
     def _answer(self, images_BVSS3: ndarray, state_BA: ndarray) -> tuple[ndarray, ndarray | None, ndarray | None]:
         count = len(state_BA)
         padded = next(size for size in BATCHES if size >= count)
-        pictures = np.zeros((padded, *images_BVSS3.shape[1:]), np.uint8)
+        # In the memory order of what is given, channels first or last: the network's first operation takes both.
+        pictures = np.zeros_like(images_BVSS3, shape=(padded, *images_BVSS3.shape[1:]))
         states = np.zeros((padded, state_BA.shape[1]), np.float32)
         gates = np.zeros(padded, np.float32)
         pictures[:count] = images_BVSS3
@@ -204,7 +205,7 @@ class _Captured:
 
     def replay(self, inputs: list[Tensor]) -> tuple[Tensor | None, ...]:
         for own, given in zip(self._inputs, inputs, strict=True):
-            own.copy_(given)
+            own.copy_(given.to(own.device))  # as it lies in memory; put in order by the device
         self._graph.replay()
         return self._answers
 

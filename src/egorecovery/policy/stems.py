@@ -25,7 +25,7 @@ class Stem(nn.Module):
 
 
 class ViewStem(nn.Module):
-    """One view: its features are normalised, then told their places."""
+    """One view: its features are normalised, then get position embeddings."""
 
     def __init__(self, config: PolicyConfig) -> None:
         super().__init__()

@@ -44,6 +44,15 @@ def sync_file(path: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(path: Path) -> None:
+    """Makes a folder and the missing ones above it; their names survive a power cut. One that is there is left."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_directory(path.parent)
+
+
 def sync_tree(root: Path) -> None:
     """Every file, then every directory that names it."""
     for folder, _, files in os.walk(root, topdown=False):

@@ -33,9 +33,9 @@ class Agreement:
         if self._runtime.device.type == "cuda":
             torch.cuda.synchronize(self._runtime.device)  # or the time would be that of queueing steps
         # The largest of both: any process's request, and the time of the slowest.
-        told = torch.tensor([float(asked()), time.monotonic() - self._since_s], device=self._runtime.device)
-        dist.all_reduce(told, dist.ReduceOp.MAX)
-        stopping, took_s = told.tolist()
+        largest = torch.tensor([float(asked()), time.monotonic() - self._since_s], device=self._runtime.device)
+        dist.all_reduce(largest, dist.ReduceOp.MAX)
+        stopping, took_s = largest.tolist()
         self._since_s = time.monotonic()
         self._interval = self._steps_left = next_interval(self._interval, took_s)
         return bool(stopping)

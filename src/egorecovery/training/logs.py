@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from egorecovery.errors import StoreDamaged
-from egorecovery.storage.atomic_io import write_file
+from egorecovery.storage.atomic_io import make_folder, write_file
 from egorecovery.storage.containment import JOURNAL_BYTES, exists, inside, open_for_append, read_bytes
 from egorecovery.storage.lock import WriterLock
 
@@ -15,7 +15,7 @@ class RunLog:
     """`log.jsonl` is the record; TensorBoard's files are a view of it and may be missing."""
 
     def __init__(self, run: Path, done: int = 0) -> None:
-        """A run that goes on after `done` steps forgets what was logged of later ones: it will say them again."""
+        """A run that resumes after `done` steps drops what was logged of later ones: it will log them again."""
         self.path = inside(run, "log.jsonl")
         cut_log(self.path, done)
         self._stream = os.fdopen(open_for_append(self.path), "a", buffering=1)
@@ -38,7 +38,7 @@ class RunLog:
 
 def run_lock(run: Path) -> WriterLock:
     """One training at a time in a run's folder, which is made if there is none."""
-    run.mkdir(parents=True, exist_ok=True)
+    make_folder(run)
     return WriterLock(inside(run, "writer.lock"))
 
 

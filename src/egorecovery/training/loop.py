@@ -14,11 +14,12 @@ from torch import Tensor
 
 from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Source
 from egorecovery.errors import RecipeError, TrainingStopped
+from egorecovery.intent import data_hash
 from egorecovery.policy.checkpoint import Checkpoint, save
 from egorecovery.policy.config_json import to_json
 from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.policy import Policy
-from egorecovery.storage.atomic_io import write_file
+from egorecovery.storage.atomic_io import make_folder, write_file
 from egorecovery.training import frame_table
 from egorecovery.training.batch_sampler import StepPlan, learning_rate, plan_step
 from egorecovery.training.distributed_stop import Agreement
@@ -27,7 +28,7 @@ from egorecovery.training.gpu_lock import turn
 from egorecovery.training.image_source import Pictures, ResidentImages, StreamedImages, decode
 from egorecovery.training.logs import RunLog, run_lock
 from egorecovery.training.recipe import Recipe
-from egorecovery.training.resuming import checkpoint_to_resume, data_hash, restore, revision
+from egorecovery.training.resuming import checkpoint_to_resume, restore, revision
 from egorecovery.training.run_manifest import seal_run, unseal_run
 from egorecovery.training.runtime import Runtime, seed_initialisation
 from egorecovery.training.splits import everything, in_order, select, with_picture_fit
@@ -55,7 +56,7 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What a watcher is told after each logged step."""
+    """What is reported after each logged step."""
 
     step: int
     steps: int
@@ -128,13 +129,13 @@ def _train(
     recorded = frame_table.read(store, pools.episodes, recipe)
     statistics = frame_table.fit(recorded, recipe)
     frames = frame_table.table(recorded, statistics, recipe)
-    data = data_hash(store, pools)
+    data = data_hash(store, (name for _, name in pools.episodes))
     begin()
     found = checkpoint_to_resume(run, recipe, data, resume, runtime)
     if found:
         statistics = found.statistics
     if runtime.first:
-        run.mkdir(parents=True, exist_ok=True)
+        make_folder(run)
         unseal_run(run)
         write_file(run / "recipe.json", _json(to_json(recipe)))
 
@@ -331,8 +332,8 @@ def _pictures(
         return ResidentImages(held)
 
     if not stream and runtime.first:
-        told = f"pictures need {size / 1e9:.1f} GB, and {room / 1e9:.1f} GB of memory are to spare"
-        print(f"{told}: they are read from the store while training, which may be slower")
+        need = f"pictures need {size / 1e9:.1f} GB, and {room / 1e9:.1f} GB of memory are to spare"
+        print(f"{need}: they are read from the store while training, which may be slower")
 
     def frames_of_step(index: int) -> np.ndarray:
         plan = plan_step(recipe, frames.robot_frames, frames.human_frames, index)

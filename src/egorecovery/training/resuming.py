@@ -1,4 +1,4 @@
-"""What a resumed run must agree on with the one it goes on from, and how it takes up its state."""
+"""What a resumed run must have in common with the interrupted one, and how it restores its state."""
 
 import subprocess
 from pathlib import Path
@@ -6,24 +6,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from egorecovery.episodes import EpisodeStore
 from egorecovery.errors import CheckpointError
-from egorecovery.intent.label_store import LabelStore
 from egorecovery.policy.checkpoint import Checkpoint, incomplete, latest, load_into, open_checkpoint
 from egorecovery.policy.config_json import differences, from_json
-from egorecovery.storage.checksummed_json import digest
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.runtime import Runtime
-from egorecovery.training.splits import Pools
 from egorecovery.training.step import TrainingStep
 from egorecovery.training.weights import Weights
-
-
-def data_hash(store: EpisodeStore, pools: Pools) -> str:
-    """Changes if and only if a training episode or its labels do."""
-    labels = LabelStore(store.labels_path)
-    cards = {episode: labels.card(episode) for _, episode in pools.episodes}
-    return digest({episode: [store.card(episode).content, card and card["key"]] for episode, card in cards.items()})
 
 
 def revision() -> str | None:
@@ -55,7 +44,7 @@ def checkpoint_to_resume(run: Path, recipe: Recipe, data: str, resume: bool, run
     known = [(name, before) for name, before in found.computed.items() if name in now]
     changed = [f"{name} {before}, now {now[name]}" for name, before in known if now[name] != before]
     if changed and runtime.first:
-        print(f"{there} was computed with {'; '.join(changed)}: it goes on, but not bit for bit")
+        print(f"{there} was computed with {'; '.join(changed)}: it continues, but not bit for bit")
     return found
 
 

@@ -91,7 +91,7 @@ def _usable(store: EpisodeStore, task: str, spec: IntentSpec) -> dict[Source, _U
     left_out = {source: {"discarded": 0, "unannotated": 0, "stale": 0} for source in Source}
     damaged = store.damaged_among(store.ids())
     for episode, problem in damaged.items():
-        print(f"{episode} is set aside: {problem}", file=sys.stderr)
+        print(f"{episode} is skipped: {problem}", file=sys.stderr)
     for episode in (name for name in store.ids() if name not in damaged):
         card = store.card(episode)
         if card.task.name != task:
@@ -104,8 +104,8 @@ def _usable(store: EpisodeStore, task: str, spec: IntentSpec) -> dict[Source, _U
         elif label_card is None or label_card["key"] != key:
             left_out[card.source]["stale"] += 1
             if label_card is None and labels.there(episode):
-                told = "its labels are damaged; run 'egorecovery label'"
-                print(f"{episode} is set aside: {told}", file=sys.stderr)
+                reason = "its labels are damaged; run 'egorecovery label'"
+                print(f"{episode} is skipped: {reason}", file=sys.stderr)
         else:
             kept[card.source].append(episode)
     return {source: _Usable(kept=kept[source], **left_out[source]) for source in Source}

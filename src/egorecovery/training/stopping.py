@@ -9,7 +9,7 @@ SAVED_AND_STOPPED = 75  # exit code after SIGTERM or Ctrl-C: saved, run again wi
 
 
 class Stopped(Exception):
-    """Not an error: the run was asked to stop, saved and did; `--resume` goes on."""
+    """Not an error: the run was asked to stop, saved and stopped; `--resume` continues it."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Collecting a data set in the workcell: the same episodes whoever makes them, however often the run is broken off."""
+"""Collecting a data set in the workcell: the same episodes whoever makes them, however often the run is interrupted."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -91,7 +91,7 @@ class RobotDemonstrator:
 
 
 class _Take:
-    """Records what the robot sees and is told, tick by tick."""
+    """Records what the robot sees and which command it gets, tick by tick."""
 
     def __init__(self, workcell: Workcell) -> None:
         self._workcell = workcell

@@ -177,7 +177,7 @@ class HumanHands:
         self._pose_hands()
 
     def _mocap_goal(self, shake_m: Float[ndarray, "2 3"]) -> tuple[Float[ndarray, "B 3"], Float[ndarray, "B 4"]]:
-        """Poses (quaternions w x y z) of pinch points and hands, for the hands as they are told to be."""
+        """Poses (quaternions w x y z) of pinch points and hands, for the hands as commanded."""
         position_m, quaternion = self.data.mocap_pos.copy(), self.data.mocap_quat.copy()
         for side in Side:
             tool = self._hands[side].pose

@@ -31,7 +31,7 @@ class Waypoint:
     pace: float = 1.0  # of the demonstrator's own speed; contact wants less
     at_most_mps: float = inf  # whoever moves: a quick hand would fling what it pushes
     straight: bool = False  # no arc: the way matters, not only its end
-    wait_s: float = 0.0  # stand still afterwards
+    wait_s: float = 0.0  # then stand still
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class World(Protocol[Facts]):
         ...
 
     def tool(self, side: Side) -> ToolPose:
-        """Where a hand was last told to be."""
+        """The last commanded pose of a hand."""
         ...
 
     def opening_01(self, side: Side) -> float:
-        """How far it was last told to open."""
+        """The last commanded opening."""
         ...

@@ -20,7 +20,7 @@ SPEED_LIMIT = 200.0  # rad/s or m/s: nothing on a table gets there, a diverging 
 
 
 class PhysicsDiverged(EgoRecoveryError):
-    """The simulation left the numbers: the attempt counts as a failure, the run goes on."""
+    """The simulation left the numbers: the attempt counts as a failure, the run continues."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class PhysicsState:
 
 
 def set_physics(spec: MjSpec) -> None:
-    """The measured solver options, and contact defaults for every geom that is added afterwards."""
+    """The measured solver options, and contact defaults for every geom that is added later."""
     spec.compiler.degree = False  # angles and Euler angles in radians
     spec.option.timestep = TIMESTEP_S
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
@@ -69,7 +69,7 @@ def restore(model: MjModel, data: MjData, state: PhysicsState) -> None:
 def refresh(model: MjModel, data: MjData) -> None:
     """Bring poses, cameras, contacts and body velocities up to the current positions (a step leaves them 2 ms behind).
 
-    Neither the state nor the warm start is touched, so a run that looks goes on as one that does not.
+    Neither the state nor the warm start is touched, so a run that renders continues exactly like one that does not.
     """
     mujoco.mj_fwdPosition(model, data)
     mujoco.mj_fwdVelocity(model, data)

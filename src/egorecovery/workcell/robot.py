@@ -40,7 +40,7 @@ class _Addresses:
 class RobotCell:
     """Two arms in a compiled cell. Objects in the cell are moved through `data`; call `refresh` after doing so.
 
-    A step goes on from what the last refresh saw: without one, from contacts and forces that are no more.
+    A step starts from what the last refresh saw: without one, from contacts and forces that are no more.
     """
 
     def __init__(self, model: MjModel, data: MjData | None = None) -> None:
@@ -57,7 +57,7 @@ class RobotCell:
     def place(self, joints: Float[ndarray, "14"], target: Float[ndarray, "14"] | None = None) -> None:
         """Put the arms at a joint vector without moving there; objects and time stay.
 
-        The servos are told to stay there, or to go to `target`: a gripper that holds something is told to close.
+        The servos get that vector as their command, or `target`: a gripper that holds something keeps closing.
         """
         joints = clip_target(joints)
         arms = joints.reshape(2, ARM_JOINTS + 1)
@@ -96,7 +96,7 @@ class RobotCell:
         return measured.ravel()
 
     def target(self) -> Float[ndarray, "14"]:
-        """What the servos were last told."""
+        """The last command to the servos."""
         return self.data.ctrl[self._at.ctrl].copy()
 
     def effector_m(self) -> Float[ndarray, "2 3"]:

@@ -1,7 +1,7 @@
-"""A robot that stands in for a person: it is filmed and moves as the robot, and is told as hands.
+"""A robot in a person's place: it looks and moves like the robot, and is recorded as hands.
 
-With people, several things change at once: what is seen, how it moves, how well it is tracked, and the space that
-actions are told in. With stand-ins only the last does: what people's data gives less than theirs, the others cost.
+With people, several things change at once: appearance, motion, tracking error, and the space of actions. Here only
+the space of actions changes, so the difference between this data and people's is what the other three cost.
 """
 
 from dataclasses import replace

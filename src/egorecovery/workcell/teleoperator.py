@@ -29,7 +29,7 @@ class OutOfReach(EgoRecoveryError):
 
 @dataclass(frozen=True, kw_only=True)
 class Aim:
-    """How far the hand is from where it was told to be, while what is recorded is where it should have gone.
+    """How far the hand is from where it was commanded to be, while what is recorded is where it should have gone.
 
     A hand that is always right teaches a policy to read the target off its own joints, and to repeat its mistakes. One
     that arrives beside the target, looks and aligns teaches it to look.
@@ -59,7 +59,7 @@ class Teleoperator:
         return self
 
     def take_over(self) -> None:
-        """Start from wherever the robot was last told to be."""
+        """Start from the robot's last commanded pose."""
         target = self.robot.target().reshape(2, ARM_JOINTS + 1)
         for side in Side:
             self._joints[side] = target[side.effector, :ARM_JOINTS]

@@ -47,7 +47,7 @@ PERSON = Style(
 
 @dataclass(frozen=True, eq=False)
 class HandTarget:
-    """Where one hand is told to be at one tick."""
+    """The commanded pose of one hand at one tick."""
 
     pose: ToolPose
     opening_01: float

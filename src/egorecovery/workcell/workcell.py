@@ -37,7 +37,7 @@ class Observation:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A rollout that can be gone on with later, bit for bit."""
+    """A rollout that can be continued later, bit for bit."""
 
     physics: PhysicsState
     judge: dict[str, Any]
@@ -118,7 +118,7 @@ class Workcell:
         return Checkpoint(self.robot.save(), dict(vars(self._judge)))
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes on as the rollout it was saved from would have; the start must have been the same."""
+        """Continues exactly as the rollout it was saved from; the start must have been the same."""
         self.robot.restore(checkpoint.physics)
         vars(self._judge).update(checkpoint.judge)
 

@@ -11,7 +11,7 @@ from egorecovery.storage.containment import read_bytes
 
 EMBEDDED_FILM = 3_000_000  # bytes; larger ones are linked
 EMBEDDED_FILMS = 40_000_000  # all together
-FILMED = re.compile(r"(initial|recovery)_(\d+)_(?:(\w+)_)?(success|failure|error)")  # see `filming.film_name`
+FILMED = re.compile(r"(initial|recovery)_(\d+)_(?:(\w+)_)?(success|failure|error)")  # see `videos.film_name`
 MIME = {".mp4": "video/mp4", ".gif": "image/gif"}
 
 

@@ -177,7 +177,7 @@ class CubeStack:
         yield from _place(world, rng)
 
     def recover(self, world: World[CubeFacts], rng: Generator) -> Script:
-        """The correction ends where ordinary stacking goes on: over the green cube with the yellow one in the hand, or
+        """The correction ends where ordinary stacking resumes: over the green cube with the yellow one in the hand, or
         over the yellow cube that lies somewhere, about to pick it as in any other demonstration."""
         if world.facts().held:
             yield _over_green(world, rng, pace=0.7)

@@ -29,7 +29,7 @@ def succeed(world: World[DiskFacts], rng: Generator) -> Script:
 
 
 def recover(world: World[DiskFacts], rng: Generator) -> Script:
-    """The correction ends where ordinary placing goes on: with the disk in the hand, level over the groove, or with the
+    """The correction ends where ordinary placing resumes: with the disk in the hand, level over the groove, or with the
     hand over a disk that lies somewhere, about to pick it."""
     if world.facts().held:
         yield _rise(world, rng.uniform(0.02, 0.04), pace=0.5, wait_s=rng.uniform(0.2, 0.5))

@@ -29,7 +29,7 @@ PAN_WALL_M = 0.028  # height; lower than the bristles
 WALLS_BACK_M = 0.026  # side walls begin behind the lip, where the broom does not come: a piece between would be pinched
 FLOOR_M = 0.003
 RAMP_RAD = np.deg2rad(10)
-LIP_DEPTH_M = 0.002  # to which the ramp goes on below the table
+LIP_DEPTH_M = 0.002  # to which the ramp continues below the table
 RAMP_BIT = 4  # the ramp meets trash alone
 
 BIN_CENTRE_M = (0.136, -0.045)

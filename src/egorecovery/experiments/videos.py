@@ -1,8 +1,7 @@
-"""Films of an experiment's own rollouts: for every task and row those of one seed, from the same starts for all."""
+"""Videos of an experiment's own rollouts: for every task and condition of one seed, from the same starts for all."""
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from egorecovery.evaluation.checkpoint_source import CheckpointFactory
 from egorecovery.evaluation.rollout import Result
 from egorecovery.evaluation.video import need_encoder, render_video
 from egorecovery.experiments.cell import Cell, CellPlan
+from egorecovery.experiments.deadline import Deadline
 from egorecovery.experiments.folder import FILMS, ExperimentFolder
 from egorecovery.policy.action_source import ActionSource
 from egorecovery.storage.atomic_io import sync_directory, sync_file
@@ -30,28 +30,25 @@ def film_cells(
     folder: ExperimentFolder,
     device: str,
     each: int,
-    deadline_s: float | None = None,
+    deadline: Deadline,
     progress: Progress = lambda cell, done, total: None,
 ) -> dict[str, str]:
     """What became of each cell's films, in words: `each` per regime. A film that is there is not made again."""
     told = {}
     for plan in one_seed(plans, folder):
         try:
-            told[plan.id] = _film(plan, folder, device, each, deadline_s, progress)
+            told[plan.id] = _film(plan, folder, device, each, deadline, progress)
         except Exception as error:  # results are worth more: nothing here is a failure of the experiment
             told[plan.id] = _not_made(error)
     return told
 
 
 def one_seed(plans: Sequence[CellPlan], folder: ExperimentFolder) -> list[CellPlan]:
-    """The first finished cell of every task and row."""
-    return first_of_rows(plan for plan in plans if folder.is_done(plan))
-
-
-def first_of_rows(plans: Iterable[CellPlan]) -> list[CellPlan]:
+    """The first finished cell of every task and condition."""
     first: dict[Cell, CellPlan] = {}
     for plan in plans:
-        first.setdefault(replace(plan.cell, seed=0), plan)
+        if folder.is_done(plan):
+            first.setdefault(replace(plan.cell, seed=0), plan)
     return list(first.values())
 
 
@@ -73,7 +70,7 @@ def film_name(record: RolloutRecord, result: Result) -> str:
 
 
 def _film(
-    plan: CellPlan, folder: ExperimentFolder, device: str, each: int, deadline_s: float | None, progress: Progress
+    plan: CellPlan, folder: ExperimentFolder, device: str, each: int, deadline: Deadline, progress: Progress
 ) -> str:
     home = inside(folder.cell(plan.id), FILMS)
     records = [record for record in folder.rollouts(plan.id).records() if record.index < plan.protocol.rollouts]
@@ -93,7 +90,7 @@ def _film(
     source = _source(plan, folder, device, missing) if missing else None
     for number, record in enumerate(missing):
         progress(plan.id, there + number, len(wanted))
-        if deadline_s is not None and time.monotonic() > deadline_s:
+        if deadline.passed:
             notes.append(f"{len(missing) - number} left for want of time")
             break
         assert source is not None
