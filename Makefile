@@ -3,7 +3,7 @@ BIN := .venv/bin
 
 OPENPI := .interop/openpi
 
-.PHONY: setup test check format docs demo bench clean
+.PHONY: setup test check format docs demo demo-quick bench clean
 
 setup: .venv/.installed
 	@$(BIN)/python tools/headless_gl.py
@@ -41,6 +41,9 @@ docs: .venv/.installed
 
 demo: setup
 	$(BIN)/egorecovery demo
+
+demo-quick: setup
+	$(BIN)/egorecovery demo --quick
 
 bench: .venv/.installed
 	$(BIN)/python benchmarks/store.py

@@ -1,6 +1,6 @@
-"""What it costs that bytes are checked: reading, labelling and training start-up without the check, first, and again.
+"""What it costs that bytes are checked: opening, reading, labelling, training start-up without it, first, and again.
 
-python benchmarks/trust.py [--episodes 60] [--size 96] [--json PATH]
+python benchmarks/trust.py [--episodes 60] [--frames 150] [--size 96] [--json PATH]
 """
 
 import json
@@ -30,7 +30,7 @@ from egorecovery.episodes import (
 )
 from egorecovery.intent import label_store
 from egorecovery.recovery import Annotation, AnnotationJournal
-from egorecovery.storage.checked_content import MEMORY
+from egorecovery.storage.checked_content import MEMORY, CheckedContent
 from egorecovery.storage.journal import Journal
 from egorecovery.training import RECIPES, Budget, frame_table
 from egorecovery.training.image_source import decode
@@ -89,20 +89,34 @@ def build(root: Path, options: Options) -> None:
 
 @contextmanager
 def unchecked():
-    """As it was before: nothing is hashed that a manifest speaks of."""
-    kept = EpisodeStore.damaged_among
-    EpisodeStore.damaged_among = lambda self, identifiers: {}  # type: ignore[method-assign]
+    """Nothing is hashed that a manifest speaks of, and nothing is remembered."""
+    kept = CheckedContent.damages, CheckedContent._known
+    CheckedContent.damages, CheckedContent._known = lambda self, names: {}, lambda self: {}  # type: ignore[method-assign]
     try:
         yield
     finally:
-        EpisodeStore.damaged_among = kept  # type: ignore[method-assign]
+        CheckedContent.damages, CheckedContent._known = kept  # type: ignore[method-assign]
 
 
-def read_all(root: Path) -> None:
+def open_all(root: Path) -> None:
+    """Headers only: no frame is decoded, no array is touched."""
     store = EpisodeStore(root)
     store.require_intact(store.ids())
     for name in store.ids():
         store.read(name)
+
+
+def read_all(root: Path) -> None:
+    """Every array and every frame."""
+    store = EpisodeStore(root)
+    store.require_intact(store.ids())
+    for name in store.ids():
+        found = store.read(name)
+        for stream in (found.state, found.action, found.effector_m):
+            stream.sum()
+        for camera in found.cameras.values():
+            for frame in range(len(found)):
+                camera.frames[frame]
 
 
 def label(root: Path) -> None:
@@ -167,7 +181,9 @@ def main(options: Options) -> None:
         root = Path(folder) / "store"
         build(root, options)
         time.sleep(0.2)  # what is younger is not remembered
-        results = {work.__name__: compare(work, root, options.rounds) for work in (read_all, label, start_training)}
+        results = {
+            work.__name__: compare(work, root, options.rounds) for work in (open_all, read_all, label, start_training)
+        }
         results["append"] = appends(Path(folder), options.rounds)
     for name, values in results.items():
         print(name, {key: round(value, 4) for key, value in values.items()})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attacks import copied, make_labelled_store
+from attacks import copied, make_labelled_store, reseal
 from egorecovery.cli.main import main
 from egorecovery.episodes import EpisodeStore
 from egorecovery.errors import EgoRecoveryError, StaleRevision, StoreDamaged
@@ -243,6 +243,9 @@ def test_damaged_data_is_neither_labelled_nor_given_to_training(store, capsys):
 def test_memory_of_checked_content_from_elsewhere_is_not_believed(store, tmp_path):
     """A stranger's store may come with a memory that says all is well."""
     import time
+    from array import array
+
+    from egorecovery.storage import checked_content
 
     time.sleep(0.15)  # what is younger is not remembered, for it could change unseen within a tick
     assert store.damaged_among(store.ids()) == {}
@@ -252,8 +255,12 @@ def test_memory_of_checked_content_from_elsewhere_is_not_believed(store, tmp_pat
     chunk.write_bytes(bytes(chunk.stat().st_size))
     assert list(EpisodeStore(store.root).damaged_among(store.ids())) == ["two"]
     assert list(copied(store, tmp_path / "copy").damaged_among(store.ids())) == ["two"]
-    memory.write_bytes(with_checksum({"checked": dict.fromkeys(store.ids(), "0" * 64)}))
-    assert list(EpisodeStore(store.root).damaged_among(store.ids())) == ["two"]
+    for layout in ((), ("manifest.json",)):  # a stranger who knows the machine's name, and no inode or time on it
+        mark = checked_content._hashed(layout, array("Q", [0] * 5 * len(layout)))
+        forged = {name: [0, mark, mark, "0" * 64] for name in store.ids()}
+        record = {"schema": checked_content.SCHEMA, "layouts": [list(layout)], "checked": forged}
+        memory.write_bytes(with_checksum(record))
+        assert list(EpisodeStore(store.root).damaged_among(store.ids())) == ["two"]
 
 
 def test_intact_episodes_are_hashed_once(store, monkeypatch):
@@ -268,3 +275,47 @@ def test_intact_episodes_are_hashed_once(store, monkeypatch):
     with store.writing() as writer:
         assert writer.recovered is None
     assert tiny_episode("one").id in store
+
+
+def test_memory_notices_what_is_added_removed_replaced_or_renamed(store):
+    """Nothing is hashed, and yet a folder that changed in any way is looked at again."""
+    import os
+    import time
+
+    time.sleep(0.15)
+    assert store.damaged_among(store.ids()) == {}
+    group = store.root / "episodes" / "two" / "episode.zarr"
+
+    def touched(change, undo):
+        change()
+        found = EpisodeStore(store.root).damaged_among(store.ids())
+        undo()
+        return list(found)
+
+    extra, chunk, aside = group / "state" / "c" / "extra", group / "state" / "c" / "0" / "0", group / "aside"
+    assert touched(lambda: extra.write_bytes(b"x"), extra.unlink) == ["two"]
+    assert touched(lambda: chunk.rename(aside), lambda: aside.rename(chunk)) == ["two"]
+    payload = chunk.read_bytes()
+    flipped = bytes([payload[0] ^ 1]) + payload[1:]
+    times = chunk.stat()
+
+    def forge():
+        chunk.write_bytes(flipped)
+        os.utime(chunk, ns=(times.st_atime_ns, times.st_mtime_ns))  # the time of change cannot be set back
+
+    assert touched(forge, lambda: chunk.write_bytes(payload)) == ["two"]
+    whole, home = group.rename(store.root / "moved.zarr"), group
+    assert touched(lambda: home.symlink_to(whole), home.unlink) == ["two"]
+    whole.rename(home)
+    assert EpisodeStore(store.root).damaged_among(store.ids()) == {}
+
+
+def test_card_of_a_remembered_episode_has_the_content_of_its_manifest(store):
+    import time
+
+    before = {name: store.card(name).content for name in store.ids()}
+    time.sleep(0.15)
+    store.damaged_among(store.ids())
+    assert {name: EpisodeStore(store.root).card(name).content for name in store.ids()} == before
+    reseal(store.root / "episodes" / "two" / "manifest.json", lambda record: record["files"].popitem())
+    assert EpisodeStore(store.root).card("two").content != before["two"]

@@ -2,7 +2,8 @@
 
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,22 +27,49 @@ SMALL = {  # the exporter takes its time over every operation
 }
 
 
-def export(run, out) -> subprocess.CompletedProcess:
-    """In a process of its own: array shapes are not checked there, which the exporter's tracing would trip over."""
-    command = [sys.executable, "-m", "egorecovery", "export", "onnx", str(run), "--out", str(out)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+# Positions predicted twice and blended.
+TWICE = {
+    **SMALL,
+    "relative_actions": False,
+    "action_space": "effector",
+    "action_dim": 20,
+    "near_m": 0.03,
+}
+POLICIES = {"joint": SMALL, "twice": TWICE}
+
+# In a process of its own array shapes are not checked, which the exporter's tracing would trip over.
+EXPORT = "import sys; from egorecovery.cli.main import main; sys.exit(sum(main(each.split()) for each in sys.argv[1:]))"
+
+
+@dataclass(frozen=True)
+class Exported:
+    steps: dict[str, Path]
+    sessions: dict[str, "onnxruntime.InferenceSession"]
+    printed: str
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory) -> Exported:
+    """Both policies, by one process: PyTorch's exporter takes seconds to load."""
+    folder = tmp_path_factory.mktemp("onnx")
+    steps = {name: save_tiny(folder / name, **changes) for name, changes in POLICIES.items()}
+    orders = [f"export onnx {folder / name} --out {folder / name}.onnx" for name in POLICIES]
+    done = subprocess.run(
+        [sys.executable, "-c", EXPORT, *orders], capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in folder.iterdir()) == ["joint", "joint.onnx", "twice", "twice.onnx"]
+    sessions = {
+        name: onnxruntime.InferenceSession(str(folder / f"{name}.onnx"), providers=["CPUExecutionProvider"])
+        for name in POLICIES
+    }
+    return Exported(steps, sessions, done.stdout)
 
 
 @pytest.mark.slow
-def test_an_exported_policy_answers_as_the_policy_does_for_batches_of_any_size(tmp_path):
-    step = save_tiny(tmp_path / "run", **SMALL)
-    done = export(tmp_path / "run", tmp_path / "policy.onnx")
-    assert done.returncode == 0, done.stderr
-    assert "largest difference" in done.stdout
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["policy.onnx", "run"]
-
-    source = load_action_source(step, "cpu")
-    session = onnxruntime.InferenceSession(str(tmp_path / "policy.onnx"), providers=["CPUExecutionProvider"])
+@pytest.mark.parametrize("name", POLICIES)
+def test_an_exported_policy_answers_as_the_policy_does_for_batches_of_any_size(exported, name):
+    source, session = load_action_source(exported.steps[name], "cpu"), exported.sessions[name]
     for count in (1, 2, 5, 16):
         images, state = pictures_and_states(source.config, count, seed=count)
         wanted = source.infer(images, state)
@@ -50,10 +78,14 @@ def test_an_exported_policy_answers_as_the_policy_does_for_batches_of_any_size(t
         np.testing.assert_allclose(gate, wanted.gate_B, atol=1e-5)
         np.testing.assert_allclose(intent, wanted.intent_BC, atol=1e-5)
 
-    said = session.get_modelmeta().custom_metadata_map
+
+@pytest.mark.slow
+def test_the_file_says_what_a_program_needs_to_use_it_and_the_export_how_near_its_answers_are(exported):
+    assert exported.printed.count("largest difference") == len(POLICIES)
+    said = exported.sessions["joint"].get_modelmeta().custom_metadata_map
     assert (said["cameras"], said["image_size"], said["horizon"]) == ("head", "16", "5")
     assert (said["action_space"], said["action_hz"], said["hidden_embodiment"]) == ("joint", "25", "false")
-    assert said["checkpoint"] == file_sha256(step / "checkpoint.json")
+    assert said["checkpoint"] == file_sha256(exported.steps["joint"] / "checkpoint.json")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from itertools import islice
 from multiprocessing.connection import wait
 from typing import Any, Literal, TypeVar
@@ -56,6 +57,19 @@ def in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
+@contextmanager
+def interrupts_for_parent_only() -> Iterator[None]:
+    """Processes started meanwhile never hear Ctrl-C, not even while they import: it is their parent's to handle."""
+    if not in_main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # children inherit it, and Python leaves it alone
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def give_way() -> None:
     """Workers fill every core; the process that feeds them, and trainings beside them, must not wait for a core."""
     if hasattr(os, "nice"):
@@ -80,7 +94,8 @@ def _in_processes(do: Callable[[Job], Result], jobs: Sequence[Job], workers: int
         min(workers, len(jobs)), mp_context=spawn, initializer=begin_worker, initargs=(in_main_thread(),)
     ) as pool:
         waiting = iter(jobs)
-        running: list[Future[Result]] = [pool.submit(do, job) for job in islice(waiting, AHEAD * workers)]
+        with interrupts_for_parent_only():  # all workers start with the first job
+            running: list[Future[Result]] = [pool.submit(do, job) for job in islice(waiting, AHEAD * workers)]
         try:
             while running:
                 yield running.pop(0).result()

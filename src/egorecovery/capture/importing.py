@@ -12,6 +12,7 @@ from egorecovery.capture.film import fitted
 from egorecovery.capture.formats.importer import Importer
 from egorecovery.capture.formats.recordings import RecordingFolders
 from egorecovery.capture.hand_streams import pose_streams, track_streams
+from egorecovery.capture.hidden_pictures import without_embodiment
 from egorecovery.capture.picture_fit import PictureFit
 from egorecovery.capture.recording import HandPoses, HandTracks, RawCamera, Recording, RobotLog
 from egorecovery.episodes import RATE_HZ, AcceptanceLimits, CameraStream, Episode, Provenance, check_episode
@@ -36,6 +37,7 @@ class ImportRules:
     """How raw recordings become episodes."""
 
     fit: PictureFit | None = None  # None: pictures keep their size
+    hide_embodiment: bool = False  # arms and hands leave the pictures, by the masks beside them
     min_confidence: float = 0.5  # below this a hand reconstruction counts as not seen
     cleaning: Cleaning = field(default_factory=Cleaning)
     acceptance: AcceptanceLimits = field(default_factory=AcceptanceLimits)
@@ -111,7 +113,7 @@ def prepare(job: Job) -> Prepared:
     """Loads, cleans, judges and stages. A bad recording is an outcome, not an error: the others must go on."""
     where = job.importer.places()[job.episode]
     try:
-        recording = job.importer.load(job.episode, job.rules.fit)
+        recording = _loaded(job, where)
         judged = _judge(recording, job)
     except RecordingError as error:
         name = job.importer.name(job.episode)
@@ -162,6 +164,14 @@ def _judge(recording: Recording, job: Job) -> Episode | tuple[str, ...]:
         where = image or job.importer.places()[job.episode]
         raise RecordingError(f"{where}: {error}; copy or export it again") from error
     return reasons or episode
+
+
+def _loaded(job: Job, where: str) -> Recording:
+    if not job.rules.hide_embodiment:
+        return job.importer.load(job.episode, job.rules.fit)
+    return without_embodiment(
+        job.importer.load(job.episode, None), Path(where)
+    )  # masks are of the pictures as recorded
 
 
 def to_episode(recording: Recording, rules: ImportRules | None = None) -> Episode:

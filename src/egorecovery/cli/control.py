@@ -35,6 +35,8 @@ class Control:
     rollouts: int = 1
     starts_seed: str = "comparison"
     """Which starts, by name, as in evaluate."""
+    plain_room: bool = False
+    """Always the same light, colours and cameras, as in evaluate."""
     time: Literal["real", "simulated"] = "real"
     """simulated: the world waits for every answer, and rollouts can be repeated exactly."""
     shadow: bool = False
@@ -45,11 +47,15 @@ class Control:
     """Steps of a chunk to execute before the next one takes over; 35, of a short chunk half."""
     ensemble: bool = False
     """Average overlapping chunks (ACT)."""
+    blend: float | None = None
+    """Seconds over which a new chunk takes over from the one before; 0.3, in simulated time and ensembles 0."""
     seconds: float | None = None
     """A rollout's time limit; the task's, as in evaluate."""
     api_key_file: Path | None = None
     log: Path = Path("control.jsonl")
     """Every chunk, clamp and stop is added to this file."""
+    record: Path | None = None
+    """A folder for a film of each rollout and for the joints of all its control cycles (.npz)."""
 
     def run(self) -> int:
         from egorecovery.cli.console import console
@@ -62,6 +68,8 @@ class Control:
             raise RecipeError(f"rollouts must be at least 1 and start at least 0, got {self.rollouts} and {self.start}")
         if self.shadow and self.time == "simulated":
             raise RecipeError("--shadow needs --time real: in simulated time nothing would happen")
+        if self.record and self.time == "simulated":
+            raise RecipeError("--record needs --time real; in simulated time 'egorecovery evaluate --film' films")
         limits = read_limits(self.limits)
         with self._connect() as client:
             metadata = client.metadata
@@ -78,6 +86,8 @@ class Control:
                 log("rollout", 0.0, regime=job.regime, index=job.index, starts_seed=self.starts_seed)
                 stopped += self._roll(job, limits, log)
         console.print(log.summary, soft_wrap=True)
+        if self.record:
+            console.print(f"films and motion: {self.record}", soft_wrap=True)
         console.print(f"next: grep -v chunk {self.log} | tail", soft_wrap=True)
         return 1 if stopped else 0
 
@@ -94,7 +104,7 @@ class Control:
             report = report_of(controller)
         else:
             watched_s = SHADOW_S if self.shadow else None
-            ending, report = roll_in_real_time(job, self._connect, limits, mode, log, watched_s)
+            ending, report = roll_in_real_time(job, self._connect, limits, mode, log, watched_s, self.record)
         console.print(f"{job.regime} start {job.index}: {_said(ending)}", soft_wrap=True)
         for line in report_lines(report):
             console.print(f"  {line}", soft_wrap=True)
@@ -109,9 +119,12 @@ class Control:
 
     def _mode(self, job: "RolloutJob") -> "Mode":
         from egorecovery.robot import Mode
+        from egorecovery.robot.script import BLEND_S
         from egorecovery.robot.served_rollout import playback_of
 
-        return Mode(shadow=self.shadow, slow=self.slow, playback=playback_of(job.protocol))
+        usual_s = 0.0 if self.ensemble or self.time == "simulated" else BLEND_S
+        playback = replace(playback_of(job.protocol), blend_s=usual_s if self.blend is None else self.blend)
+        return Mode(shadow=self.shadow, slow=self.slow, playback=playback)
 
     def _job(self, index: int, metadata: "ServerMetadata") -> "RolloutJob":
         from egorecovery.episodes import Camera
@@ -125,6 +138,7 @@ class Control:
         protocol = replace(
             named,
             starts_seed=self.starts_seed,
+            varied_appearance=not self.plain_room,
             replan_steps=self.replan if self.replan is not None else 1 if self.ensemble else named.replan_steps,
             ensemble=self.ensemble,
             time_limit_s=self.seconds if self.seconds is not None else named.time_limit_s,

@@ -2,31 +2,42 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
+
+if TYPE_CHECKING:
+    from egorecovery.demo.running import DemoResult
+
+FULL, QUICK = Path("runs/demo"), Path("runs/demo-quick")
+QUICK_ROLLOUTS = 12
+INTERRUPTED = 130
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
     """The whole system in minutes, without robot or GPU.
 
-    Collects demonstrations in the simulated workcell, trains a policy on robot successes alone and one with corrective
-    intent from human clips, lets both recover from failures, and writes a report.
+    Collects demonstrations in the simulated workcell and trains three policies: on robot successes, with robot
+    recoveries, with human clips. All meet the same failures; a page with films shows what came of it.
     """
 
-    out: Path = Path("runs/demo")
-    """Where to work. An interrupted demo goes on there."""
-    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"] = "cup_brush"
-    steps: int = 2000
+    out: Path | None = None
+    """Where to work; runs/demo, or runs/demo-quick, if not given. A demo that was interrupted there goes on."""
+    quick: bool = False
+    """Rollouts and films only, with policies that come with the package: under three minutes on two idle cores."""
+    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"] = "cube_stack"
+    steps: int = 1200
     """Of each training."""
-    rollouts: int = 30
-    """Per kind of start and policy."""
-    robot_success: int = 32
-    robot_recovery: int = 24
-    human_recovery: int = 60
-    films: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """Per kind of start and policy, in the report."""
+    rollouts: int | None = None
+    """Per kind of start and policy; 50, or 12 with --quick, if not given."""
+    robot_success: int = 40
+    robot_recovery: int = 20
+    human_recovery: int = 200
+    films: Annotated[int, tyro.conf.arg(metavar="N")] = 3
+    """Starts that all three policies are filmed from."""
+    seed: int = 0
+    """Of the trainings."""
 
     def run(self) -> int:
         import os
@@ -35,34 +46,61 @@ class Demo:
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(name, "1")  # before torch is loaded: each training has a core of its own
 
-        from rich.table import Table
-
-        from egorecovery.cli.console import console
-        from egorecovery.cli.experiment import Watcher
-        from egorecovery.demo import EGORECOVERY, SUCCESS_ONLY, DemoPlan, run_demo
+        from egorecovery.cli.console import messages
 
         started_s = time.monotonic()
+        out = self.out or (QUICK if self.quick else FULL)
+        try:
+            messages.print("getting ready ...")
+            result = self._run(out)
+        except KeyboardInterrupt:
+            messages.print("stopped; run the same command again to go on")
+            return INTERRUPTED
+        self._tell(result, (time.monotonic() - started_s) / 60)
+        return 0
+
+    def _run(self, out: Path) -> "DemoResult":
+        from egorecovery.cli.console import messages
+        from egorecovery.demo.plan import DemoPlan
+        from egorecovery.demo.screen import DemoScreen
+
+        usual = {"rollouts": QUICK_ROLLOUTS} if self.quick else {}
+        rollouts = usual if self.rollouts is None else {"rollouts": self.rollouts}
         plan = DemoPlan(
             task=self.task,
             steps=self.steps,
-            rollouts=self.rollouts,
             robot_success=self.robot_success,
             robot_recovery=self.robot_recovery,
             human_recovery=self.human_recovery,
             films=self.films,
+            seed=self.seed,
+            **rollouts,
         )
-        with Watcher() as watch:
-            result = run_demo(self.out, plan, watch)
-        table = Table(title=f"{self.task}: rollouts that succeed, 95% interval", title_justify="left", box=None)
+        with DemoScreen(plan, messages, quick=self.quick) as screen:
+            if self.quick:
+                from egorecovery.demo.shipped import run_quick
+
+                return run_quick(out, films=self.films, on_event=screen, **rollouts)
+            from egorecovery.demo.running import run_demo
+
+            return run_demo(out, plan, screen)
+
+    def _tell(self, result: "DemoResult", minutes: float) -> None:
+        from rich.table import Table
+
+        from egorecovery.cli.console import console
+        from egorecovery.demo.plan import METHODS, NAMES
+
+        table = Table(box=None, title_justify="left", padding=(0, 2, 0, 0))
         table.add_column("trained on")
-        table.add_column("from the normal start", justify="right")
-        table.add_column("from a failure", justify="right")
-        for method, words in ((SUCCESS_ONLY, "robot successes"), (EGORECOVERY, "+ recoveries, corrective intent")):
-            table.add_row(words, *(str(found) for found in result.rates[method].values()))
+        table.add_column("from ordinary starts", justify="right")
+        table.add_column("from failures", justify="right")
+        for method, rates in result.outcomes.rates().items():
+            found = (f"{rate.successes} of {rate.rollouts}" for rate in rates.values())
+            table.add_row(f"{METHODS.index(method) + 1} {NAMES[method]}", *found)
         console.print(table)
-        console.print(f"{(time.monotonic() - started_s) / 60:.1f} minutes")
-        for cell, words in result.filmed.items():
-            console.print(f"films of {cell}: {words}", soft_wrap=True)
-        console.print(f"summary: {result.summary}")
-        console.print(f"report:  {result.report}", soft_wrap=True)
-        return 0
+        console.print(result.summary["sentence"])
+        console.print(f"{minutes:.1f} minutes")
+        for path in result.written:
+            console.print(f"wrote: {path}", soft_wrap=True)
+        console.print(f"next: open {result.page} in a browser", soft_wrap=True)

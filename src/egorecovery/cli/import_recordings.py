@@ -55,6 +55,8 @@ class Import:
     """Make pictures squares of that many pixels."""
     fit: Literal["letterbox", "crop"] = "letterbox"
     """With --image-size: all of the picture between black bars, or the square in its middle."""
+    hide_embodiment: bool = False
+    """Remove arms and hands from recordings' pictures by the masks beside them (docs/formats.md)."""
     aloha: OmitArgPrefixes[AlohaOptions] = field(default_factory=AlohaOptions)
     lerobot: OmitArgPrefixes[LeRobotOptions] = field(default_factory=LeRobotOptions)
     egoverse: OmitArgPrefixes[EgoVerseOptions] = field(default_factory=EgoVerseOptions)
@@ -78,7 +80,11 @@ class Import:
         from egorecovery.errors import RecipeError, RecordingError
         from egorecovery.executors import cores
 
-        rules = ImportRules(acceptance=AcceptanceLimits.changed(self.limit), fit=self._picture_fit())
+        rules = ImportRules(
+            acceptance=AcceptanceLimits.changed(self.limit),
+            fit=self._picture_fit(),
+            hide_embodiment=self.hide_embodiment,
+        )
         importer = self._importer()
         if self.dry_run:
             if self.sheet:
@@ -120,6 +126,8 @@ class Import:
         from egorecovery.capture.formats.registry import open_data_set
         from egorecovery.errors import RecipeError
 
+        if self.hide_embodiment and self.format != "recordings":
+            raise RecipeError(f"--hide-embodiment needs masks beside recordings; {self.format} data has none")
         if not self.paths:
             raise RecipeError("name what to import: recordings, a data set, or directories of them")
         if self.format == "recordings" and self.hands is None:

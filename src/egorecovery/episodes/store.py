@@ -174,7 +174,7 @@ class EpisodeStore:
                 frames=int(attributes["frames"]),
                 cameras=tuple(attributes["cameras"]),
                 operator=str(attributes["provenance"]["operator"]),
-                content=Manifest.read(folder).content,
+                content=self._content.content(folder.name),
                 hidden_embodiment=bool(attributes["provenance"]["details"].get(HIDDEN_EMBODIMENT, False)),
                 picture_fit=attributes["provenance"]["details"].get(PICTURE_FIT),
                 recovery_proposal=attributes["provenance"]["details"].get(RECOVERY_PROPOSAL),
@@ -182,8 +182,9 @@ class EpisodeStore:
 
     def damaged_among(self, identifiers: Sequence[str]) -> dict[str, str]:
         """Episodes whose bytes are not what was written, and why. Bytes are read once per revision of an episode."""
-        found = {name: f"{self.root} has no episode {name!r}" for name in identifiers if name not in self}
-        return found | self._content.damages([name for name in identifiers if name not in found])
+        missing = {name: f"{self.root} has no episode {name!r}" for name in identifiers if not is_episode_id(name)}
+        found = missing | self._content.damages([name for name in identifiers if name not in missing])
+        return {name: found[name] for name in identifiers if name in found}
 
     def require_intact(self, identifiers: Sequence[str]) -> None:
         for problem in self.damaged_among(identifiers).values():

@@ -1,7 +1,6 @@
 """Rollouts on all cores: each worker process owns a workcell, this process owns the policy and asks it for them all."""
 
 import multiprocessing
-import signal
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.batched_policy import ActionChunk, BatchedPolicy, Observation, RejectedAction
 from egorecovery.evaluation.rollout import Ending, RolloutJob, attempt
-from egorecovery.executors import begin_worker, cores, in_main_thread
+from egorecovery.executors import begin_worker, cores, in_main_thread, interrupts_for_parent_only
 
 GATHER_S = 0.004  # how long a question waits for others to share a batch with, at most
 TRIES = 2  # at one rollout, when its worker dies or breaks: once more, then it is an error on record
@@ -124,14 +123,14 @@ def _started() -> _Worker:
     spawn = multiprocessing.get_context("spawn")  # GL contexts, CUDA and locks do not survive a fork
     ours, theirs = spawn.Pipe()
     process = spawn.Process(target=_serve, args=(theirs, in_main_thread()), daemon=True, name="rollouts")
-    process.start()
+    with interrupts_for_parent_only():
+        process.start()
     theirs.close()  # so that its death closes the pipe
     return _Worker(process, ours)
 
 
 def _serve(connection: Connection, started_by_main_thread: bool) -> None:
     """The life of a worker: jobs in, questions out, answers in, endings out; ends with its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     begin_worker(started_by_main_thread)
 
     def ask(question: Observation) -> Any:

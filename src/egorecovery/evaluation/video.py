@@ -47,7 +47,7 @@ def render_video(job: RolloutJob, policy: BatchedPolicy, path: Path, who: str | 
     title = f"{who or policy.source.name}   {job.task} {job.regime} {job.index}"
     title += f" ({ending.start.mode})" if ending.start else ""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _encode(frames(moments, title, f"{ending.result}: {ending.reason}"), path)
+    encode_film(frames(moments, title, f"{ending.result}: {ending.reason}"), path)
     return ending
 
 
@@ -115,7 +115,7 @@ def _even(image: UInt8[ndarray, "H W 3"]) -> UInt8[ndarray, "H W 3"]:
     return np.ascontiguousarray(image[: image.shape[0] // 2 * 2, : image.shape[1] // 2 * 2])
 
 
-def _encode(pictures: Iterator[UInt8[ndarray, "H W 3"]], path: Path) -> None:
+def encode_film(pictures: Iterator[UInt8[ndarray, "H W 3"]], path: Path) -> None:
     """H.264 at the speed it happened."""
     import av
 

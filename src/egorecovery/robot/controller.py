@@ -12,6 +12,7 @@ from egorecovery.robot.command_filter import Clamp
 from egorecovery.robot.event_log import Log, no_log
 from egorecovery.robot.guard import Cause, Cycle, Fault, Guard, Phase
 from egorecovery.robot.limits import Limits
+from egorecovery.robot.motion import OnCycle
 from egorecovery.robot.robot import Joints, Measurement
 from egorecovery.serving.client import Reply
 
@@ -50,14 +51,16 @@ class Status:
 class Controller:
     """Joins the player of chunks and the guard. Its lock is held for arithmetic only, never for a robot or a server."""
 
-    def __init__(self, limits: Limits, rate_hz: float, mode: Mode, log: Log = no_log) -> None:
+    def __init__(
+        self, limits: Limits, rate_hz: float, mode: Mode, log: Log = no_log, on_cycle: OnCycle | None = None
+    ) -> None:
         self.limits = limits
         self.mode = mode
         self._player = ChunkPlayer(mode.playback, rate_hz)
         # In shadow mode the joints go their own way.
         self._guard = Guard(limits, rate_hz, watch_tracking=not mode.shadow)
         self.longest_gap_s = self._guard.longest_gap_s  # between two cycles
-        self._log = log
+        self._log, self._on_cycle = log, on_cycle
         self._lock = threading.RLock()
         self._status = Status()
         self._clamped: Counter[tuple[str, Clamp]] = Counter()
@@ -93,6 +96,10 @@ class Controller:
             if not self._is_armed or captured_s < self._rearmed_s:
                 return  # it was stopped meanwhile: what was asked before has no meaning after
             skipped = self._player.add(reply.actions, captured_s, now_s)
+            if self.mode.playback.blend_s and self._player.switch is not None:
+                fault = self._guard.switch_fault(self._player.switch)
+                if fault is not None:
+                    self.stop(fault, now_s)
             self._due_since_s, self._refusal = None, ""
             self._status = replace(
                 self._status,
@@ -145,6 +152,8 @@ class Controller:
             self._count(cycle, wanted, now_s)
             self._noticed(was, now_s)
             self._status = replace(self._status, speed=speed if cycle.phase in MOVING else 0.0)
+            if self._on_cycle is not None:
+                self._on_cycle(now_s, measured, wanted, cycle)
             return cycle
 
     @property

@@ -103,6 +103,10 @@ class Guard:
         self.phase = Phase.RUNNING if fresh else Phase.HOLDING
         return Cycle(self.phase, self._motion.position, clamps)
 
+    def switch_fault(self, apart: Joints) -> Fault | None:
+        """Where a new chunk takes over too far from the one before: blending must not turn a jump into a path."""
+        return self._worst(Cause.JUMP, np.abs(apart), self._jump, "is told to move by {0:.3g} by a new chunk")
+
     def stop(self, fault: Fault) -> None:
         """From any phase, at any time; the first fault is the one that is remembered."""
         if self.phase in (Phase.STOPPING, Phase.STOPPED):

@@ -14,6 +14,7 @@ from egorecovery.robot.driving import Driver
 from egorecovery.robot.event_log import Log, no_log
 from egorecovery.robot.guard import Cause, Fault, Phase
 from egorecovery.robot.limits import Limits
+from egorecovery.robot.motion import OnCycle
 from egorecovery.robot.robot import Robot
 from egorecovery.robot.terminal import Operator, operator_at
 
@@ -44,6 +45,7 @@ def run_robot(
     clock: Clock | None = None,
     is_finished: Callable[[], bool] = lambda: False,
     on_start: Callable[[Controller], None] = lambda controller: None,
+    on_cycle: OnCycle | None = None,
     attended: bool = True,
 ) -> Report:
     """Runs until it is finished or a person ends it, and leaves the robot at rest.
@@ -51,7 +53,7 @@ def run_robot(
     Without a terminal, or where not `attended`, nobody can re-arm: the first stop is the end.
     """
     clock = clock or MonotonicClock()
-    controller = Controller(limits, robot.rate_hz, mode or Mode(), log)
+    controller = Controller(limits, robot.rate_hz, mode or Mode(), log, on_cycle)
     asker = Asker(robot, connect, controller, clock, prompt)
     metadata = asker.connect()  # before anything is started: a server that does not fit is refused here
     log("server", clock.now_s(), model=metadata.model, checkpoint=metadata.checkpoint)

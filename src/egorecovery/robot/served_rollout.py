@@ -7,6 +7,7 @@ exactly as in the evaluator's own process; `tests/test_served_rollout.py` holds 
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from egorecovery.evaluation.protocol import EvaluationProtocol
 from egorecovery.evaluation.rollout import Attempts, Ending, RolloutJob, stage, workcell_for
@@ -16,9 +17,12 @@ from egorecovery.robot.clock import MonotonicClock, SteppedClock
 from egorecovery.robot.controller import Controller, Mode, Status
 from egorecovery.robot.driving import drive_once
 from egorecovery.robot.event_log import Log, no_log
-from egorecovery.robot.guard import Cause, Phase
+from egorecovery.robot.guard import Cause, Cycle, Phase
 from egorecovery.robot.limits import Limits
+from egorecovery.robot.motion import MotionRecorder, write_motion
+from egorecovery.robot.robot import Joints, Measurement
 from egorecovery.robot.running import Report, run_robot
+from egorecovery.robot.workcell_film import WorkcellFilm
 from egorecovery.robot.workcell_robot import WorkcellRobot
 from egorecovery.workcell.starts import Start
 from egorecovery.workcell.workcell import Workcell
@@ -78,17 +82,31 @@ def roll_served(
 
 
 def roll_in_real_time(
-    job: RolloutJob, connect: Connect, limits: Limits, mode: Mode, log: Log = no_log, watched_s: float | None = None
+    job: RolloutJob,
+    connect: Connect,
+    limits: Limits,
+    mode: Mode,
+    log: Log = no_log,
+    watched_s: float | None = None,
+    record: Path | None = None,
 ) -> tuple[Ending | None, Report]:
     """Runs a job as on a robot, with a person at the keyboard; for `watched_s` at most.
 
     The ending is None where it was not judged: stopped, ended by a person, or in shadow mode, where nothing moves.
+    Into the folder `record` go a film and the joints of every cycle.
     """
     clock = MonotonicClock()
     cell, start = staged(job)
     robot = WorkcellRobot(cell, clock, job.cameras)
     robot.read()  # the renderer takes a moment to start
     over_s = math.inf if watched_s is None else clock.now_s() + watched_s
+    motion, film = MotionRecorder(limits.names), WorkcellFilm(job, cell)
+    controllers: list[Controller] = []
+
+    def remember(now_s: float, measured: Measurement, wanted: Joints | None, cycle: Cycle) -> None:
+        motion(now_s, measured, wanted, cycle)
+        film.remember(controllers[0].status)
+
     report = run_robot(
         robot,
         connect,
@@ -97,10 +115,15 @@ def roll_in_real_time(
         log=log,
         clock=clock,
         is_finished=lambda: robot.outcome is not None or clock.now_s() > over_s,
+        on_start=controllers.append,
+        on_cycle=remember if record else None,
     )
-    if robot.outcome is None:
-        return None, report
-    return _ending(robot, start, report.status, retries=0, gates=()), report
+    ending = None if robot.outcome is None else _ending(robot, start, report.status, retries=0, gates=())
+    if record:
+        name = f"{job.task}-{job.regime}-{job.index:03d}"
+        write_motion(motion.motion, record / f"{name}.npz")
+        film.write(record / f"{name}.mp4", "control", f"{ending.result}: {ending.reason}" if ending else "not judged")
+    return ending, report
 
 
 def _ending(

@@ -18,12 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from egorecovery.episodes import RATE_HZ, Embodiment
+from egorecovery.episodes.vocabulary import EFFECTORS
 from egorecovery.errors import ServingError
 from egorecovery.kinematics.action_space import anchored_dims
 from egorecovery.policy.checkpoint import Checkpoint, load_into, open_checkpoint
 from egorecovery.policy.config import PolicyConfig
 from egorecovery.policy.inference import plain_images
 from egorecovery.policy.kernels import plain_kernels
+from egorecovery.policy.near_and_far import FLOOR
 from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.policy import Policy
 from egorecovery.storage.atomic_io import sync_directory
@@ -50,6 +52,7 @@ class WholePolicy(nn.Module):
     action_centre_A: Tensor
     action_spread_A: Tensor
     anchored_A: Tensor
+    positions_N: Tensor  # where positions lie in an action
 
     def __init__(self, policy: Policy, statistics: Statistics) -> None:
         super().__init__()
@@ -63,6 +66,7 @@ class WholePolicy(nn.Module):
             anchored_dims(config.action_space) if config.relative_actions else np.zeros(config.action_dim, bool)
         )
         self.register_buffer("anchored_A", torch.from_numpy(anchored_A.astype(np.float32)))
+        self.register_buffer("positions_N", torch.from_numpy(np.flatnonzero(anchored_dims(config.action_space))))
 
     def forward(self, images_BVSS3: Tensor, state_BA: Tensor) -> tuple[Tensor, ...]:
         policy, robots = self.policy, state_BA.shape[0]
@@ -72,11 +76,23 @@ class WholePolicy(nn.Module):
         gate_B = None if gate_logit_B is None else gate_logit_B.sigmoid()
         acted = policy.act(tokens_BND, pooled_BD, intent_BC, gate_logit_B, gate_B, robots).robot_action_RHA
         assert acted is not None
-        anchor_BA = (state_BA - self.action_centre_A) / self.action_spread_A * self.anchored_A
-        actions_BHA = (acted + anchor_BA[:, None]) * self.action_spread_A + self.action_centre_A
+        here_BA = (state_BA - self.action_centre_A) / self.action_spread_A
+        if policy.config.near_m is not None:
+            acted = self._blended(acted, here_BA, policy.config.near_m)
+        actions_BHA = (acted + (here_BA * self.anchored_A)[:, None]) * self.action_spread_A + self.action_centre_A
         if gate_B is None or intent_BC is None:
             return (actions_BHA,)
         return actions_BHA, gate_B, intent_BC
+
+    def _blended(self, output_BHO: Tensor, here_BA: Tensor, near_m: float) -> Tensor:
+        """`near_and_far.blended`, in the graph: positions predicted twice as one."""
+        far_BHA, way_BHN = output_BHO.split([here_BA.shape[1], len(self.positions_N)], dim=-1)
+        here_B1N, spread_N = here_BA[:, None, self.positions_N], self.action_spread_A[self.positions_N]
+        way_m_BHEX = (way_BHN * spread_N).unflatten(-1, (EFFECTORS, -1))
+        share_BHE1 = 1 / (1 + FLOOR**2 + (way_m_BHEX / near_m).square().sum(dim=-1, keepdim=True))
+        share_BHN = share_BHE1.expand_as(way_m_BHEX).flatten(-2)
+        change_BHN = share_BHN * (here_B1N + way_BHN - far_BHA[..., self.positions_N])
+        return far_BHA.index_add(-1, self.positions_N, change_BHN)
 
 
 def export_onnx(run: Path, out: Path) -> Parity:
@@ -86,11 +102,6 @@ def export_onnx(run: Path, out: Path) -> Parity:
     if not out.parent.is_dir():
         raise ServingError(f"{out.parent}: there is no such folder")
     saved = open_checkpoint(run)
-    if saved.config.near_m is not None:
-        raise ServingError(
-            f"{saved.path}: a policy with near_m blends two predictions outside its network, which one ONNX file does "
-            "not hold yet: serve it with 'egorecovery serve'"
-        )
     policy = Policy(saved.config)
     load_into(policy, saved.weights(), saved.path)
     size = sum(weight.numel() * weight.element_size() for weight in policy.parameters())

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,7 @@ def parse_json(payload: bytes) -> Any:
     """The value; a `BadJson` says what is wrong with it, whatever that is."""
     _require_shallow(payload)
     try:
-        return json.loads(
-            payload, object_pairs_hook=_object, parse_int=_whole, parse_float=_real, parse_constant=_no_constant
-        )
+        return _DECODER.decode(payload.removeprefix(BOM_UTF8).decode())
     except BadJson:
         raise
     except (ValueError, RecursionError) as error:
@@ -89,3 +88,6 @@ def _no_constant(name: str) -> float:
 def _short(value: object) -> str:
     words = repr(value)
     return words if len(words) <= 60 else f"{words[:57]}..."
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole, parse_float=_real, parse_constant=_no_constant)

@@ -51,6 +51,11 @@ def relative_names(text: str) -> tuple[str, ...]:
     return tuple(text.split("/"))
 
 
+def is_relative_name(text: object) -> bool:
+    """A relative POSIX path that stays below its folder."""
+    return isinstance(text, str) and "\0" not in text and not {"", ".", ".."} & set(text.split("/"))
+
+
 def open_file(path: Path, largest: int | None = None) -> int:
     """A descriptor of a regular file, for reading. Nothing else is opened, and no pipe is waited for."""
     try:
@@ -84,8 +89,15 @@ def open_for_append(path: Path, flags: int = os.O_APPEND) -> int:
 
 
 def read_bytes(path: Path, largest: int = RECORD_BYTES) -> bytes:
-    with os.fdopen(open_file(path, largest), "rb") as stream:
-        payload = stream.read(largest + 1)  # it may have grown since
+    descriptor = open_file(path, largest)
+    try:
+        # As much as is there and one byte: a buffer of the largest size would cost more than most files.
+        pieces = [os.read(descriptor, os.fstat(descriptor).st_size + 1)]
+        while pieces[-1] and sum(map(len, pieces)) <= largest:  # it may have grown since
+            pieces.append(os.read(descriptor, 1 << 16))
+    finally:
+        os.close(descriptor)
+    payload = b"".join(pieces)
     if len(payload) > largest:
         raise UnsafeFile(f"{path} has more than {largest:,} bytes, the most that is read")
     return payload
@@ -124,19 +136,29 @@ def names_in(folder: Path) -> list[str]:
 
 def files_below(folder: Path) -> dict[str, os.stat_result]:
     """All regular files as relative POSIX paths, with what the file system says of each; anything else is refused."""
-    found: dict[str, os.stat_result] = {}
-    for name, status in _walk(os.fspath(folder), "", 0):
-        if not stat.S_ISREG(status.st_mode):
+    return {name: status for name, status in _regular(folder) if not stat.S_ISDIR(status.st_mode)}
+
+
+def tree_below(folder: Path) -> list[str]:
+    """All folders, the folder itself as ".", and all regular files; anything else is refused."""
+    return [".", *sorted(name for name, _ in _regular(folder))]
+
+
+def _regular(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    for number, (name, status) in enumerate(_walk(os.fspath(folder), "", 0)):
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             raise _refusal(folder / name, status.st_mode, "a file or a folder of its own")
-        found[name] = status
-        if len(found) > TREE_FILES:
-            raise UnsafeFile(f"{folder} holds more than {TREE_FILES:,} files")
-    return found
+        if number > TREE_FILES:
+            raise UnsafeFile(f"{folder} holds more than {TREE_FILES:,} files and folders")
+        yield name, status
 
 
 def strange_files(folder: Path) -> list[Path]:
     """Links, pipes, sockets and devices anywhere below a folder."""
-    return [folder / name for name, status in _walk(os.fspath(folder), "", 0) if not stat.S_ISREG(status.st_mode)]
+    found = _walk(os.fspath(folder), "", 0)
+    return [
+        folder / name for name, status in found if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode))
+    ]
 
 
 def remove(path: Path) -> None:
@@ -153,10 +175,9 @@ def _walk(root: str, below: str, depth: int) -> Iterator[tuple[str, os.stat_resu
     with os.scandir(f"{root}/{below}") as entries:
         for entry in entries:
             name = below + entry.name
+            yield name, entry.stat(follow_symlinks=False)
             if entry.is_dir(follow_symlinks=False):
                 yield from _walk(root, f"{name}/", depth + 1)
-            else:
-                yield name, entry.stat(follow_symlinks=False)
 
 
 def _require_name(root: Path, name: str) -> None:

@@ -7,7 +7,14 @@ from pathlib import Path
 from egorecovery.errors import StoreDamaged, UnsafeFile
 from egorecovery.storage.atomic_io import explaining_full_disk, write_file
 from egorecovery.storage.checksummed_json import digest, file_sha256, read_checksummed, with_checksum
-from egorecovery.storage.containment import files_below, inside, is_file, relative_names, strange_files
+from egorecovery.storage.containment import (
+    files_below,
+    inside,
+    is_file,
+    is_relative_name,
+    relative_names,
+    strange_files,
+)
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -102,6 +109,4 @@ def present_files(directory: Path) -> list[str]:
 
 
 def _is_entry(name: object, value: object) -> bool:
-    steps = relative_names(name) if isinstance(name, str) else ("",)
-    safe = all(step not in ("", ".", "..") and "\0" not in step for step in steps)
-    return safe and isinstance(value, str) and bool(_SHA256.fullmatch(value))
+    return is_relative_name(name) and isinstance(value, str) and bool(_SHA256.fullmatch(value))

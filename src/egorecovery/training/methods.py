@@ -117,6 +117,11 @@ def with_shared_decoder(recipe: Recipe) -> Recipe:
     return replace(recipe, policy=replace(recipe.policy, decoders="shared", correction=correction))
 
 
+def robot_success_effector(recipe: Recipe) -> Recipe:
+    """Robot successes alone, in the action space of the methods below."""
+    return in_effector_space(robot_success(recipe))
+
+
 def robot_recovery_effector(recipe: Recipe) -> Recipe:
     """The control of the methods below: the same action space, no human data."""
     return in_effector_space(robot_recovery(recipe))
@@ -144,6 +149,12 @@ ABLATIONS: dict[str, Method] = {
 TARGETS: dict[str, Method] = {raw_future_trajectory.__name__: raw_future_trajectory}
 SHARED: dict[str, Method] = {
     method.__name__: method
-    for method in (robot_recovery_effector, direct_mix_effector, shared_decoder, shared_egorecovery)
+    for method in (
+        robot_success_effector,
+        robot_recovery_effector,
+        direct_mix_effector,
+        shared_decoder,
+        shared_egorecovery,
+    )
 }
 METHODS: dict[str, Method] = MAIN | ABLATIONS | TARGETS | SHARED

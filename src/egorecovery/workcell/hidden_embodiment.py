@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from egorecovery.capture.hidden_pictures import DOT_RGB
 from egorecovery.episodes import Side
 from egorecovery.kinematics.bindings import MjData, MjModel, mujoco
 
 HIDDEN_GROUP = 5  # of geoms that are not drawn
 DOT_RADIUS_M = 0.007  # 3.5 of 96 pixels in the head view
-DOT_COLOURS = {Side.LEFT: (0.10, 0.45, 0.90, 1.0), Side.RIGHT: (0.90, 0.35, 0.10, 1.0)}
 FINGERTIPS = ("fingertip_a", "fingertip_b")  # sites where fingers touch what they hold, on arms and hands
 
 
@@ -26,7 +26,7 @@ def hide(model: MjModel) -> None:
 
 def add_dots(scene: Any, model: MjModel, data: MjData) -> None:
     """Into a scene that is about to be drawn."""
-    for side, colour in DOT_COLOURS.items():
+    for side, colour in DOT_RGB.items():
         for name in FINGERTIPS:
             dot = scene.geoms[scene.ngeom]
             mujoco.mjv_initGeom(
@@ -35,6 +35,6 @@ def add_dots(scene: Any, model: MjModel, data: MjData) -> None:
                 np.full(3, DOT_RADIUS_M),
                 data.site_xpos[model.site(f"{side}/{name}").id],
                 np.eye(3).ravel(),
-                np.array(colour, np.float32),
+                np.array([*colour, 1.0], np.float32),
             )
             scene.ngeom += 1

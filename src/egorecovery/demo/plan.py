@@ -1,0 +1,67 @@
+"""What the demo does: three policies that differ only in the demonstrations they learn from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from egorecovery.evaluation import EvaluationProtocol, bench_protocol
+from egorecovery.experiments import Row, Suite
+from egorecovery.training import RECIPES, Budget, Recipe
+
+TaskName = Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"]
+
+ROBOT_SUCCESS, ROBOT_RECOVERY, HUMAN_CLIPS = "robot_success_effector", "robot_recovery_effector", "shared_decoder"
+METHODS = (
+    ROBOT_SUCCESS,
+    ROBOT_RECOVERY,
+    HUMAN_CLIPS,
+)  # each learns from what those before it do, and from one thing more
+NAMES: Mapping[str, str] = {
+    ROBOT_SUCCESS: "robot successes",
+    ROBOT_RECOVERY: "with robot recoveries",
+    HUMAN_CLIPS: "with human clips",
+}
+
+# Human samples of a step, beside the robot's 40: of the policy that has human clips.
+HUMAN_SAMPLES = 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoPlan:
+    """The defaults take some twelve minutes on two cores that have nothing else to do."""
+
+    task: TaskName = "cube_stack"  # human clips help it most (docs/log.md)
+    robot_success: int = 40
+    robot_recovery: int = 20  # few, as on a real robot: each needs a failure set up by hand
+    human_recovery: int = 200
+    steps: int = 1200  # of each training
+    rollouts: int = 50  # per kind of start and policy
+    films: int = 3  # starts that all policies are filmed from
+    seed: int = 0  # of the trainings
+
+    def recipe(self, task: str) -> Recipe:
+        small = RECIPES["demo"](task)
+        return replace(
+            small,
+            batch=replace(small.batch, human=HUMAN_SAMPLES),
+            optimisation=replace(small.optimisation, steps=self.steps),
+        )
+
+    def suite(self) -> Suite:
+        """The policy with human clips first: its training takes longest, so two cores are done together."""
+        rows = tuple(Row(method=method, budget=Budget(**self.episodes(method))) for method in reversed(METHODS))
+        return Suite(name="demo", rows=rows, tasks=(self.task,))
+
+    def episodes(self, method: str) -> dict[str, int]:
+        """What a policy learns from, by source."""
+        return {
+            "robot_success": self.robot_success,
+            "robot_recovery": self.robot_recovery if method != ROBOT_SUCCESS else 0,
+            "human_recovery": self.human_recovery if method == HUMAN_CLIPS else 0,
+        }
+
+
+def demo_protocol(task: str) -> EvaluationProtocol:
+    """Always the same room: a policy this small has seen too little to look through changes of light and colour."""
+    protocol = bench_protocol(task, RECIPES["demo"](task).policy.horizon)
+    return replace(protocol, name="demo", varied_appearance=False)

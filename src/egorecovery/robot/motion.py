@@ -1,0 +1,84 @@
+"""What every control cycle wanted, commanded and measured: to see afterwards whether a robot moved as it should."""
+
+# T control cycles, J joints
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egorecovery.errors import RobotError
+from egorecovery.robot.guard import Cycle
+from egorecovery.robot.robot import Joints, Measurement
+from egorecovery.storage.atomic_io import write_file
+
+MOST_CYCLES = 200_000  # an hour at 50 Hz, some 70 MB; of a longer run the last ones are kept
+
+OnCycle = Callable[[float, Measurement, Joints | None, Cycle], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Motion:
+    """The cycles of one run. In shadow mode `commanded` is what would have been sent."""
+
+    names: tuple[str, ...]
+    time_s: NDArray[np.float64]  # (T,), the robot's monotonic clock
+    phase: NDArray[np.str_]  # (T,)
+    wanted: NDArray[np.float64]  # (T, J), the policy's action; NaN where there was none
+    commanded: NDArray[np.float64]  # inside the limits; NaN where nothing was sent
+    measured: NDArray[np.float64]  # before the command of the same cycle
+
+
+class MotionRecorder:
+    """Keeps what happened; called in every control cycle, so it only keeps."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self._cycles: deque[tuple[float, str, Joints | None, Joints | None, Joints]] = deque(maxlen=MOST_CYCLES)
+
+    def __call__(self, now_s: float, measured: Measurement, wanted: Joints | None, cycle: Cycle) -> None:
+        self._cycles.append((now_s, str(cycle.phase), wanted, cycle.command, measured.joints))
+
+    @property
+    def motion(self) -> Motion:
+        unknown = np.full(len(self._names), np.nan)
+        time_s, phase, wanted, commanded, measured = zip(*self._cycles, strict=True) if self._cycles else ([],) * 5
+        wide = (len(time_s), len(self._names))
+        return Motion(
+            names=self._names,
+            time_s=np.array(time_s, float),
+            phase=np.array(phase, str),
+            wanted=np.array([unknown if each is None else each for each in wanted], float).reshape(wide),
+            commanded=np.array([unknown if each is None else each for each in commanded], float).reshape(wide),
+            measured=np.array([_row(each, unknown) for each in measured], float).reshape(wide),
+        )
+
+
+def _row(measured: Joints, unknown: Joints) -> Joints:
+    """A driver's fault may be a measurement of another length."""
+    return measured if np.shape(measured) == unknown.shape else unknown
+
+
+def write_motion(motion: Motion, path: Path) -> None:
+    """One .npz file of the fields of `Motion`."""
+    packed = BytesIO()
+    np.savez_compressed(packed, allow_pickle=False, **{**vars(motion), "names": np.array(motion.names, str)})
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, packed.getvalue())
+    except OSError as error:
+        raise RobotError(f"{path}: the motion cannot be written: {error.strerror}") from None
+
+
+def read_motion(path: Path) -> Motion:
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            kept = {name: found[name] for name in Motion.__dataclass_fields__}
+    except (OSError, ValueError, KeyError, BadZipFile) as error:
+        raise RobotError(f"{path}: is no motion that 'control --record' wrote ({error})") from None
+    return Motion(**{**kept, "names": tuple(str(name) for name in kept["names"])})

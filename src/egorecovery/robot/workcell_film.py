@@ -1,0 +1,50 @@
+"""A film of the workcell under control, drawn when the robot rests: drawing it meanwhile would delay the robot."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egorecovery.evaluation.rollout import RolloutJob
+from egorecovery.evaluation.video import Moment, encode_film, frames
+from egorecovery.robot.controller import Status
+from egorecovery.workcell.physics import mujoco
+from egorecovery.workcell.workcell import Workcell
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """One control cycle."""
+
+    position: NDArray[np.float64]  # of all joints and objects, as the simulator has them
+    gate: float | None
+    intent: tuple[float, ...] | None
+
+
+class WorkcellFilm:
+    """Remembers where everything was."""
+
+    def __init__(self, job: RolloutJob, cell: Workcell) -> None:
+        self._job, self._cell = job, cell
+        self._seen: list[_Seen] = []
+
+    def remember(self, status: Status) -> None:
+        self._seen.append(_Seen(self._cell.robot.data.qpos.copy(), status.gate, status.intent))
+
+    def write(self, path: Path, who: str, outcome: str) -> None:
+        """Nothing where no cycle was seen."""
+        if not self._seen:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        title = f"{who}   {self._job.task} {self._job.regime} {self._job.index}"
+        encode_film(frames(list(self._moments()), title, outcome), path)
+
+    def _moments(self) -> Iterator[Moment]:
+        drawn = mujoco.MjData(self._cell.robot.model)
+        for seen in self._seen:
+            drawn.qpos[:] = seen.position
+            mujoco.mj_forward(self._cell.robot.model, drawn)
+            images = np.stack([self._cell.cameras.render(drawn, camera) for camera in self._job.cameras])
+            yield Moment(images, seen.gate, seen.intent)
