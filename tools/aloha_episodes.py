@@ -143,9 +143,7 @@ def write(path: Path, recorder: Recorder, raw: bool) -> None:
         for camera, name in sorted(NAMES.items(), key=lambda item: item[1]):
             jpegs = recorder.jpegs[camera][: len(state)]
             if raw:
-                stored = images.create_dataset(
-                    name, (len(jpegs), HEIGHT, WIDTH, 3), "u1", chunks=(1, HEIGHT, WIDTH, 3)
-                )
+                stored = images.create_dataset(name, (len(jpegs), HEIGHT, WIDTH, 3), "u1", chunks=(1, HEIGHT, WIDTH, 3))
                 for row, jpeg in enumerate(jpegs):
                     stored[row] = simplejpeg.decode_jpeg(jpeg)
                 continue

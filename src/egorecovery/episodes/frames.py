@@ -86,10 +86,14 @@ class JpegFrames:
         half_hw = [length // 2 for length in self.size_hw]
         if any(length % 2 for length in self.size_hw) or half_hw[0] < least_hw[0] or half_hw[1] < least_hw[1]:
             return self[frame]
-        fast = {"fastdct": True, "fastupsample": True}
         try:
             return simplejpeg.decode_jpeg(
-                self.encoded(frame), min_height=half_hw[0], min_width=half_hw[1], min_factor=2, **fast
+                self.encoded(frame),
+                fastdct=True,
+                fastupsample=True,
+                min_height=half_hw[0],
+                min_width=half_hw[1],
+                min_factor=2,
             )
         except ValueError as error:
             raise StoreDamaged(f"frame {frame} is not a readable JPEG ({error}); run 'egorecovery verify'") from error
