@@ -2,10 +2,10 @@
 
     python tools/aloha_episodes.py --task cup_brush --source robot_success --episodes 34 --seed 1 --out DIR
 
-The same episodes as `egorecovery simulate --plain-room` with that seed, seen by other cameras and clocked twice as fast:
-what an import makes of them can be compared with the store they come from. Nothing of our import is used to write them.
-Pictures are JPEG in padded rows with `compress_len`, as Mobile ALOHA's compression leaves them; `--raw` writes arrays, as
-ACT's recorder does (1.4 GB for ten seconds). Grippers have ALOHA's ranges. Existing files are kept.
+The same episodes as `egorecovery simulate --plain-room` with that seed, seen by other cameras and clocked twice as
+fast: what an import makes of them can be compared with the store they come from. Nothing of our import writes them.
+Pictures are JPEG in padded rows with `compress_len`, as Mobile ALOHA's compression leaves them; `--raw` writes arrays,
+as ACT's recorder does (1.4 GB for ten seconds). Grippers have ALOHA's ranges. Existing files are kept.
 """
 
 import argparse
