@@ -28,16 +28,17 @@ from rich.table import Table
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from egorecovery.policy import kernels
-from egorecovery.policy.kernels import attention, group_norm, group_norm_max_pool
-from egorecovery.policy.kernels.addresses import Addresses
-from egorecovery.policy.kernels.layer_norm import plain_add_layer_norm, plain_layer_norm
-from egorecovery.policy.kernels.modulation import plain_modulate
-from egorecovery.policy.kernels.projection import plain_project
-from egorecovery.policy.kernels.weight_gradients import weight_gradients
-from egorecovery.policy.side_by_side import side_by_side
+from egorecovery.acceleration import kernels
+from egorecovery.acceleration.kernels import attention, group_norm, group_norm_max_pool
+from egorecovery.acceleration.kernels.addresses import Addresses
+from egorecovery.acceleration.kernels.weight_gradients import weight_gradients
+from egorecovery.acceleration.streams import run_concurrently
+from egorecovery.policy import attention as plain_attention
+from egorecovery.policy import vision as plain_vision
+from egorecovery.policy.action_head import project
+from egorecovery.policy.modulation import modulate
 
-mlp = import_module("egorecovery.policy.kernels.mlp")  # its function hides it in the package
+mlp = import_module("egorecovery.acceleration.kernels.mlp")  # its function hides it in the package
 console = Console(width=150)
 REPLAYS, ROUNDS = 5, 9
 GROUP_CHANNELS = 16
@@ -82,7 +83,7 @@ def normal(*shape: int, dtype: torch.dtype = torch.bfloat16, images: bool = Fals
 def attention_rows() -> list[Row]:
     def sdpa(*parts: Tensor) -> Tensor:
         query, key, value = parts
-        return attention.plain_attention(query, key, value, 8)
+        return plain_attention.attention(query, key, value, 8)
 
     def explicit(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         q, k, v = (part.unflatten(-1, (8, -1)).transpose(1, 2) for part in (query, key, value))
@@ -134,7 +135,7 @@ def layer_norm_rows() -> list[Row]:
             f"add layer norm {batch}x{tokens}", 9 * batch * tokens * 256 * 2, inputs,
             {
                 "ours": lambda s, b, w, c, keep: kernels.add_layer_norm(s, b, keep, w, c),
-                "eager": lambda s, b, w, c, keep: plain_add_layer_norm(s, b, keep, w, c),
+                "eager": lambda s, b, w, c, keep: plain_attention.add_layer_norm(s, b, keep, w, c),
                 "library": library,
             },
         )  # fmt: skip
@@ -143,7 +144,7 @@ def layer_norm_rows() -> list[Row]:
         "layer norm 192x128", 5 * 192 * 128 * 256 * 2, lambda: [normal(192, 128, 256), *parameters()],
         {
             "ours": kernels.layer_norm,
-            "eager": plain_layer_norm,
+            "eager": plain_attention.layer_norm,
             "library": lambda x, w, b: F.layer_norm(x, (256,), w.to(x.dtype), b.to(x.dtype)),
         },
     )  # fmt: skip
@@ -176,7 +177,7 @@ def mlp_rows(rows: int) -> list[Row]:
         # Forward x, act, slope (bytes), out; backward d_out, act, slope, d_pre written and read, x, d_x.
         Row(
             f"mlp {rows}", (1 + 4 + 2 + 1 + 1 + 4 + 2 + 8 + 1 + 1) * stream_bytes,
-            lambda: [normal(rows, 256), *weights()], {"ours": kernels.mlp, "eager": mlp.plain_mlp},
+            lambda: [normal(rows, 256), *weights()], {"ours": kernels.mlp, "eager": plain_attention.mlp},
         ),
         Row(
             f"mlp {rows} rise and gelu", (1 + 4 + 2) * stream_bytes, forward_inputs,
@@ -224,14 +225,14 @@ def action_head_rows() -> list[Row]:
         # Forward H, out; backward d_out, H, d_H.
         Row(
             f"modulate {samples}x{horizon}", 5 * feature_bytes, modulated,
-            {"ours": kernels.modulate, "eager": plain_modulate},
+            {"ours": kernels.modulate, "eager": modulate},
         ),
         # Forward H and the actions in float32; backward their gradient, H, d_H.
         Row(
             f"project {samples}x{horizon}", 3 * feature_bytes + 2 * 4 * samples * horizon * actions, projected,
             {
                 "ours": kernels.project,
-                "eager": plain_project,
+                "eager": project,
                 "library": F.linear,  # in bfloat16: what rounding the actions would save
             },
         ),
@@ -256,7 +257,7 @@ def group_norm_row(images: int, channels: int, size: int, residual: bool) -> Row
         passes * 2 * images * channels * size * size, inputs,
         {
             "ours": lambda x, w, b, *r: kernels.group_norm_act(x, groups, w, b, *r),
-            "eager": lambda x, w, b, *r: group_norm.plain_group_norm_act(x, groups, w, b, *r),
+            "eager": lambda x, w, b, *r: plain_vision.group_norm(x, groups, w, b, *r),
             "library": library,
         },
     )  # fmt: skip
@@ -309,7 +310,7 @@ def three_views(base: Row) -> Row:
     def views(*given: Tensor) -> list[Tensor]:
         each = len(given) // count
         parts = [given[first : first + each] for first in range(0, len(given), each)]
-        return side_by_side([partial(base.ways["ours"], *part) for part in parts], given[0])
+        return run_concurrently([partial(base.ways["ours"], *part) for part in parts], given[0])
 
     def inputs() -> list[Tensor]:
         return [tensor for _ in range(count) for tensor in base.inputs()]
@@ -391,7 +392,7 @@ def stem_norm_pool_row(size: int) -> Row:
 
 
 def stem_norm_pool_sweep() -> list[Row]:
-    tile = import_module("egorecovery.policy.kernels.stem_norm_pool").GRADIENT_TILE
+    tile = import_module("egorecovery.acceleration.kernels.stem_norm_pool").GRADIENT_TILE
     rows = []
     for size in (224, 96):
         rows.append(swept(stem_norm_pool_row(size), "2 stages", [(tile, "stages", 2)]))
@@ -442,7 +443,7 @@ def sweep_rows() -> list[Row]:
             which = "forward" if tile is attention.FORWARD_TILE else "backward"
             settings = [(tile, "queries", queries), (tile, "warps", warps)]
             rows.append(swept(base, f"{which} {queries} queries, {warps} warps", settings))
-    layer_norm = import_module("egorecovery.policy.kernels.layer_norm")  # its function hides it in the package
+    layer_norm = import_module("egorecovery.acceleration.kernels.layer_norm")  # its function hides it in the package
     for base, programs, stages in product(layer_norm_rows()[1:], (264, 396, 528, 792), (1, 3)):
         settings = [(layer_norm, "BACKWARD_PROGRAMS", programs), (layer_norm, "BACKWARD_STAGES", stages)]
         rows.append(swept(base, f"backward {programs} programs, {stages} stages", settings))

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from egorecovery.policy.policy import Policy
 from egorecovery.training import Recipe
+from egorecovery.training.backend import Backend
 from egorecovery.training.runtime import Runtime, seed_initialisation
 from egorecovery.training.throughput import training_step
 
@@ -17,11 +18,11 @@ SUMS = 0.01  # a step's terms not added, or added twice, are a twentieth
 class Arm:
     """A training on made-up data, always from the same start."""
 
-    def __init__(self, recipe: Recipe, runtime: Runtime) -> None:
+    def __init__(self, recipe: Recipe, runtime: Runtime, backend: Backend | None = None) -> None:
         seed_initialisation(3)
         policy = Policy(recipe.policy).on(runtime.device)
         torch.manual_seed(5)  # the made-up pictures
-        self.step, self._plans = training_step(recipe, policy, runtime)
+        self.step, self._plans = training_step(recipe, policy, runtime, backend)
         self.weights = self.step._weights
         self.names = [name for name, weight in policy.named_parameters() if weight.requires_grad]
 

@@ -1,4 +1,4 @@
-"""The fast path against the plain one: fused kernels, bfloat16 and CUDA graphs must not change what is learnt."""
+"""Acceleration, bfloat16 and CUDA graphs must not change what is learnt."""
 
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -10,12 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from egorecovery.accelerator import Mode
 from egorecovery.policy import PolicyConfig, VisionConfig
-from egorecovery.policy.kernels import plain_kernels
-from egorecovery.policy.kernels.dispatch import runs_fused
 from egorecovery.policy.policy import Policy
 from egorecovery.training import RECIPES, Batch, Recipe
-from egorecovery.training import step as training_step_module
+from egorecovery.training.backend import PLAIN, Backend
 from egorecovery.training.batch_sampler import StepPlan
 from egorecovery.training.recipe import Optimisation
 from egorecovery.training.runtime import Precision, Runtime, seed_initialisation, start
@@ -35,17 +34,13 @@ def recipe(**changes: object) -> Recipe:
 
 
 def gradients_and_loss(
-    runtime: Runtime, chosen: Recipe, plain: bool = False
+    runtime: Runtime, chosen: Recipe
 ) -> tuple[torch.Tensor, dict[str, float], dict[str, torch.Tensor]]:
     seed_initialisation(3)
     policy = Policy(chosen.policy).on(runtime.device)
     torch.manual_seed(5)  # the made-up pictures
     step, plans = training_step(chosen, policy, runtime)
-    if plain:
-        with plain_kernels():
-            terms = step.rehearse(plans(0))
-    else:
-        terms = step.rehearse(plans(0))
+    terms = step.rehearse(plans(0))
     gradients = {name: weight.grad for name, weight in step.network_parameters()}
     flat = torch.cat([gradient.float().flatten() for gradient in gradients.values()])
     return flat, {name: float(value) for name, value in terms.items()}, gradients
@@ -56,9 +51,10 @@ def gradients_and_loss(
 def test_fused_bfloat16_gives_the_losses_and_gradients_of_plain_float32() -> None:
     device = torch.device("cuda")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    exact, exact_terms, _ = gradients_and_loss(Runtime(device=device), recipe(), plain=True)
-    fast, fast_terms, _ = gradients_and_loss(Runtime(device=device, precision=torch.bfloat16), recipe())
-    half, _, _ = gradients_and_loss(Runtime(device=device, precision=torch.bfloat16), recipe(), plain=True)
+    exact, exact_terms, _ = gradients_and_loss(Runtime(device=device), recipe())
+    half_runtime = Runtime(device=device, precision=torch.bfloat16)
+    fast, fast_terms, _ = gradients_and_loss(replace(half_runtime, accelerated=True), recipe())
+    half, _, _ = gradients_and_loss(half_runtime, recipe())
     for name, value in exact_terms.items():
         assert fast_terms[name] == pytest.approx(value, rel=2e-2, abs=2e-2), name
     error, error_of_plain_half = (float((each - exact).norm() / exact.norm()) for each in (fast, half))
@@ -72,17 +68,17 @@ def test_fused_bfloat16_gives_the_losses_and_gradients_of_plain_float32() -> Non
 def test_a_float32_step_on_a_gpu_gives_the_gradients_of_plain_float32() -> None:
     device = torch.device("cuda")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    exact, _, _ = gradients_and_loss(Runtime(device=device), recipe(), plain=True)
-    quick, _, _ = gradients_and_loss(Runtime(device=device), recipe())
-    assert runs_fused(quick)  # the norms are; attention is torch's
+    exact, _, _ = gradients_and_loss(Runtime(device=device), recipe())
+    quick, _, _ = gradients_and_loss(Runtime(device=device, accelerated=True), recipe())
     assert float((quick - exact).norm() / exact.norm()) < 2e-3
 
 
 @CUDA
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", [torch.bfloat16, torch.float32], ids=str)
-def test_captured_steps_change_every_parameter_as_uncaptured_ones_do(precision: torch.dtype) -> None:
-    runtime = Runtime(device=torch.device("cuda"), precision=precision)
+@pytest.mark.parametrize("accelerated", [False, True], ids=["plain", "accelerated"])
+def test_captured_steps_change_every_parameter_as_uncaptured_ones_do(precision: torch.dtype, accelerated: bool) -> None:
+    runtime = Runtime(device=torch.device("cuda"), precision=precision, accelerated=accelerated)
     arms = Arm(recipe(**CLIPPING), runtime), Arm(recipe(**CLIPPING), replace(runtime, graph=True))
     assert_every_step_agrees(*arms)
 
@@ -90,20 +86,23 @@ def test_captured_steps_change_every_parameter_as_uncaptured_ones_do(precision: 
 @CUDA
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
-def test_captured_steps_leave_the_bits_of_uncaptured_ones_in_deterministic_mode(precision: Precision) -> None:
+@pytest.mark.parametrize("acceleration", ["off", "on"])
+def test_captured_steps_leave_the_bits_of_uncaptured_ones_in_deterministic_mode(
+    precision: Precision, acceleration: Mode
+) -> None:
     """In a process of its own: the mode is for good."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        assert process.submit(unequal_when_deterministic, precision).result() == []
+        assert process.submit(unequal_when_deterministic, precision, acceleration).result() == []
 
 
-def unequal_when_deterministic(precision: Precision) -> list[str]:
-    runtime = start("cuda", precision, deterministic=True)
+def unequal_when_deterministic(precision: Precision, acceleration: Mode) -> list[str]:
+    runtime = start("cuda", precision, deterministic=True, acceleration=acceleration)
     return unequal(*(Arm(recipe(**CLIPPING), replace(runtime, graph=graph)) for graph in (False, True)))
 
 
-def arm_on_cpu(precision: torch.dtype = torch.float32) -> Arm:
+def arm_on_cpu(precision: torch.dtype = torch.float32, backend: Backend = PLAIN) -> Arm:
     chosen = replace(recipe(**CLIPPING), policy=tiny_config(), batch=Batch(robot=3, human=2))
-    return Arm(chosen, Runtime(device=torch.device("cpu"), precision=precision))
+    return Arm(chosen, Runtime(device=torch.device("cpu"), precision=precision), backend)
 
 
 def tamper(arm: Arm, parameter: str, at: int, with_update: Callable[[Tensor, Tensor], Tensor]) -> None:
@@ -141,13 +140,12 @@ def test_a_step_is_given_its_plan(precision: torch.dtype) -> None:
         assert float(given["learning_rate"]) == pytest.approx(plan.learning_rate)
 
 
-def test_what_is_set_aside_may_be_done_at_any_time_until_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_launched_apart_may_be_done_at_any_time_until_it_is_asked_for() -> None:
     """On a GPU nobody knows when: nothing may change in between what it reads, nor read what it changes."""
     at_once = arm_on_cpu()
     for index in range(8):
         at_once.run(index)
-    monkeypatch.setattr(training_step_module, "aside", lambda purpose, device, work, *given: partial(work, *given))
-    at_last = arm_on_cpu()
+    at_last = arm_on_cpu(backend=Backend(launch=lambda purpose, work, *given: partial(work, *given)))
     for index in range(8):
         at_last.run(index)
     found, wanted = (arm.tensors() | arm.step.state() for arm in (at_last, at_once))

@@ -17,22 +17,24 @@ from torch import Tensor  # noqa: E402 - torch is an extra
 from torch.autograd.function import BackwardCFunction  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812 - its usual name
 
+from egorecovery.acceleration import kernels  # noqa: E402
+from egorecovery.acceleration.kernels import projection  # noqa: E402
+from egorecovery.acceleration.kernels.dispatch import INTERPRETED, triton  # noqa: E402
+from egorecovery.acceleration.kernels.group_norm import group_norm_act_twice  # noqa: E402
+from egorecovery.acceleration.kernels.layer_norm import layer_norm  # noqa: E402
+from egorecovery.acceleration.kernels.mlp import mlp  # noqa: E402
+from egorecovery.acceleration.kernels.norm_totals import totals  # noqa: E402
+from egorecovery.acceleration.kernels.stem_gradient import GRADIENT_TILE  # noqa: E402
+from egorecovery.acceleration.kernels.stem_norm_pool import GRADIENT_TILE as NORM_POOL_TILE  # noqa: E402
+from egorecovery.acceleration.modules import accelerate  # noqa: E402
 from egorecovery.errors import RecipeError  # noqa: E402
-from egorecovery.policy import kernels  # noqa: E402
 from egorecovery.policy.config import VisionConfig  # noqa: E402
-from egorecovery.policy.kernels import projection  # noqa: E402
-from egorecovery.policy.kernels.dispatch import INTERPRETED, triton  # noqa: E402
-from egorecovery.policy.kernels.group_norm import group_norm_act_twice  # noqa: E402
-from egorecovery.policy.kernels.layer_norm import plain_layer_norm  # noqa: E402
-from egorecovery.policy.kernels.mlp import plain_mlp  # noqa: E402
-from egorecovery.policy.kernels.norm_totals import totals  # noqa: E402
-from egorecovery.policy.kernels.stem_gradient import GRADIENT_TILE  # noqa: E402
-from egorecovery.policy.kernels.stem_norm_pool import GRADIENT_TILE as NORM_POOL_TILE  # noqa: E402
 from egorecovery.policy.vision import ViewEncoder  # noqa: E402
+from test_augmentation import augment_inputs  # noqa: E402
 
 # The package's own `layer_norm` and `mlp` are the functions.
-layer_norm_kernel = sys.modules[plain_layer_norm.__module__]
-mlp_kernel = sys.modules[plain_mlp.__module__]
+layer_norm_kernel = sys.modules[layer_norm.__module__]
+mlp_kernel = sys.modules[mlp.__module__]
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
@@ -645,56 +647,6 @@ def test_equal_inputs_of_a_window_give_the_gradient_to_the_first(marked):
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-def augment_inputs(frames: int, views: int, size: int, samples: int, device: str) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(3)
-    return [
-        tensor.to(device)
-        for tensor in (
-            torch.randint(0, 256, (frames, views, size, size, 3), generator=generator, dtype=torch.uint8),
-            torch.randint(0, frames, (samples,), generator=generator),
-            torch.eye(3, 4) + 0.2 * torch.randn(samples, 3, 4, generator=generator),
-            torch.randint(-4, 5, (samples, views, 5), generator=generator, dtype=torch.int32),
-            torch.tensor([0.485, 0.456, 0.406]),
-            torch.tensor([0.229, 0.224, 0.225]),
-        )
-    ]
-
-
-def test_unshifted_frames_with_identity_colour_come_out_normalised():
-    frames, index_B, _, crop_BV5, mean_3, std_3 = augment_inputs(5, 2, 8, 3, "cpu")
-    colour_B34 = torch.eye(3, 4).repeat(3, 1, 1)
-    found = kernels.gather_augmented(
-        frames, index_B, colour_B34, torch.zeros_like(crop_BV5), mean_3, std_3, view=1, dtype=torch.float32
-    )
-    wanted = (frames[index_B, 1].permute(0, 3, 1, 2) / 255 - mean_3[:, None, None]) / std_3[:, None, None]
-    torch.testing.assert_close(found, wanted)
-    assert found.is_contiguous(memory_format=torch.channels_last)
-
-
-@plain_only
-def test_shift_moves_the_picture_and_replicates_its_edge():
-    frames, index_B, _, _, _, _ = augment_inputs(5, 1, 8, 1, "cpu")
-    crop_BV5 = torch.tensor([[[2, -3, 0, 0, 0]]], dtype=torch.int32)
-    unit = (torch.eye(3, 4)[None], crop_BV5, torch.zeros(3), torch.ones(3))
-    found = kernels.gather_augmented(frames, index_B, *unit, view=0, dtype=torch.float32)[0]
-    original = frames[index_B[0], 0].permute(2, 0, 1) / 255
-    torch.testing.assert_close(found[:, :6, 3:], original[:, 2:, :5])
-    torch.testing.assert_close(found[:, :6, :3], original[:, 2:, :1].expand(-1, -1, 3))
-
-
-@plain_only
-def test_a_square_of_one_view_is_hidden_behind_the_mean_colour_and_the_rest_is_seen():
-    frames, index_B, _, _, mean_3, std_3 = augment_inputs(5, 2, 8, 1, "cpu")
-    crop_BV5 = torch.tensor([[[0, 0, 0, 0, 0], [0, 0, 2, 5, 4]]], dtype=torch.int32)
-    given = (frames, index_B, torch.eye(3, 4)[None], crop_BV5, mean_3, std_3)
-    whole, holed = kernels.gather_augmented(*given, dtype=torch.float32)[:, 0]
-    seen, other = ((frames[index_B[0], view] / 255 - mean_3) / std_3 for view in (0, 1))
-    torch.testing.assert_close(whole, seen.permute(2, 0, 1))
-    wanted = other.permute(2, 0, 1).clone()
-    wanted[:, 2:6, 5:] = 0
-    torch.testing.assert_close(holed, wanted)
-
-
 def test_stem_on_cells_equals_the_seven_by_seven_stem_on_pixels():
     inputs = augment_inputs(5, 3, 16, 4, "cpu")
     pixels = kernels.gather_augmented(*inputs, dtype=torch.float32).double()
@@ -821,6 +773,7 @@ def test_a_stem_whose_pictures_want_a_gradient_is_torchs():
 def test_a_view_encoder_sees_in_cells_what_it_sees_in_pixels(norm):
     config = VisionConfig(norm=norm, stem_width=16, widths=(16,), depths=(1,), group_channels=4)
     encoder = ViewEncoder(config).double()
+    accelerate(encoder)
     pixels, cells = (
         kernels.gather_augmented(*augment_inputs(5, 1, 16, 2, "cpu"), view=0, space_to_depth=cut, dtype=torch.float32)
         for cut in (False, True)

@@ -1,6 +1,8 @@
 """The update of all weights at once: what AdamW says, in one row of memory that the parameters are views of."""
 
 import copy
+import os
+from typing import Any
 
 import pytest
 
@@ -9,14 +11,28 @@ torch = pytest.importorskip("torch")
 from safetensors.torch import load_file, save_file  # noqa: E402 - torch is an extra
 from torch import Tensor  # noqa: E402
 
-from egorecovery.policy.kernels import plain_kernels  # noqa: E402
-from egorecovery.policy.kernels.adamw import adamw_, pace_and_spread  # noqa: E402
-from egorecovery.policy.kernels.dispatch import INTERPRETED, triton  # noqa: E402
+from egorecovery.training import adamw  # noqa: E402
+from egorecovery.training.adamw import pace_and_spread  # noqa: E402
 from egorecovery.training.weights import AdamW, Weights, norm_of_row  # noqa: E402
 from tiny_policy import tiny_policy  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-HAS_KERNEL = triton is not None and (INTERPRETED or DEVICE == "cuda")
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def adamw_(*row: Tensor, kernel: bool = False, ahead: tuple[Tensor, Tensor] | None = None, **arguments: Any) -> None:
+    """Plain, or by the kernel."""
+    update = pytest.importorskip("egorecovery.acceleration.kernels.adamw").adamw_ if kernel else adamw.adamw_
+    pace, spread = ahead or pace_and_spread(row[4], arguments["rate"])
+    betas = (adamw.BETA_1, adamw.BETA_2)
+    update(*row, pace=pace, spread=spread, betas=betas, epsilon=adamw.EPSILON, **arguments)
+
+
+def has_kernel() -> bool:
+    dispatch = pytest.importorskip("egorecovery.acceleration.kernels.dispatch")
+    return dispatch.triton is not None and (INTERPRETED or DEVICE == "cuda")
+
+
 STEPS, SIZE = 50, 3000
 SKIPPED = (0, 1, 17, 33)  # steps that found `stopped` set
 
@@ -69,7 +85,7 @@ def check_cast(working: Tensor, master: Tensor) -> None:
 @pytest.mark.parametrize("clipping", [False, True], ids=["whole", "clipped"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_fifty_steps_equal_torch_adamw_with_its_average_and_working_copy(dtype, clipping, kernel):
-    if kernel and not HAS_KERNEL:
+    if kernel and not has_kernel():
         pytest.skip("needs CUDA, or TRITON_INTERPRET=1")
     master, first, second = start(), torch.zeros(SIZE, device=DEVICE), torch.zeros(SIZE, device=DEVICE)
     working, average, step = master.to(torch.bfloat16), master.clone(), scalar(0)
@@ -87,11 +103,7 @@ def test_fifty_steps_equal_torch_adamw_with_its_average_and_working_copy(dtype, 
             "average_decay": 0.95,
         }
         gradient = torch.full_like(gradient, float("nan")) if stopped else gradient
-        if kernel:
-            adamw_(master, gradient, first, second, step, **arguments)
-        else:
-            with plain_kernels():
-                adamw_(master, gradient, first, second, step, **arguments)
+        adamw_(master, gradient, first, second, step, kernel=kernel, **arguments)
         torch.testing.assert_close(master.double(), wanted[index], rtol=1e-6, atol=1e-6)
         check_cast(working, master)
         if not stopped:

@@ -16,21 +16,19 @@ class Bench:
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     no_graph: bool = False
     """Launch every kernel instead of replaying a CUDA graph."""
-    plain: bool = False
-    """Plain PyTorch operations instead of fused kernels."""
+    acceleration: Literal["auto", "on", "off"] = "auto"
+    """Fused kernels and streams: auto, where a parity check passes on this kind of GPU; off, plain PyTorch."""
     steps: int = 50
     json: Path | None = None
     """Also write the figures here."""
 
     def run(self) -> int:
         import json
-        from contextlib import nullcontext
         from dataclasses import replace
 
         from rich.table import Table
 
         from egorecovery.cli.console import console
-        from egorecovery.policy.kernels import plain_kernels
         from egorecovery.storage.atomic_io import write_file
         from egorecovery.training import RECIPES
         from egorecovery.training.runtime import start
@@ -39,15 +37,15 @@ class Bench:
         recipe = RECIPES[self.recipe]("cube_stack")
         if self.image_size:
             recipe = replace(recipe, policy=replace(recipe.policy, image_size=self.image_size))
-        runtime = start(self.device, self.precision)
+        runtime = start(self.device, self.precision, acceleration=self.acceleration)
         runtime = replace(runtime, graph=runtime.graph and not self.no_graph)
-        with plain_kernels() if self.plain else nullcontext():
-            speed = measure(recipe, runtime, self.steps)
+        speed = measure(recipe, runtime, self.steps)
         table = Table(title=f"{speed.recipe}, {speed.image_size} x {speed.image_size}, batch {speed.batch}", box=None)
         table.add_column()
         table.add_column(justify="right")
         for words, value in (
             ("device", f"{speed.device}, {speed.precision}{', CUDA graph' if speed.graph else ''}"),
+            ("acceleration", "on" if speed.accelerated else "off: plain PyTorch"),
             ("parameters", f"{speed.parameters_m:.1f} M"),
             ("first step (cold)", f"{speed.first_step_s:.1f} s"),
             ("step", f"{speed.step_ms:.2f} ms"),

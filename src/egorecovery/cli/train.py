@@ -53,6 +53,8 @@ class Train:
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     deterministic: bool = False
     """On a GPU: the same bits every time, more slowly."""
+    acceleration: Literal["auto", "on", "off"] = "auto"
+    """Fused kernels and streams on a GPU: auto, where a parity check passes on its kind; off, plain PyTorch."""
     no_graph: bool = False
     stream: bool = False
     """Read pictures from the store at every step, even if all would fit on the device."""
@@ -75,7 +77,7 @@ class Train:
         from egorecovery.training.stopping import SAVED_AND_STOPPED, Stopped
 
         recipe = self.resolved()
-        runtime = start(self.device, self.precision, self.deterministic)
+        runtime = start(self.device, self.precision, self.deterministic, self.acceleration)
         runtime = replace(runtime, graph=runtime.graph and not self.no_graph)
         store = EpisodeStore(self.store)
         schedule = Schedule(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from jaxtyping import Float32, UInt8
 from numpy import ndarray
@@ -24,12 +25,13 @@ class CheckpointFactory:
 
     checkpoint: Path
     device: str = "cpu"
+    acceleration: Literal["auto", "on", "off"] = "auto"
     intervention: Intervention = field(default_factory=Intervention)
 
     def __call__(self) -> ActionSource:
-        from egorecovery.policy.inference import load_action_source
+        from egorecovery.accelerator import load_policy
 
-        source = load_action_source(self.checkpoint, self.device, self.intervention)
+        source = load_policy(self.checkpoint, self.device, self.intervention, self.acceleration)
         return OneThread(source) if self.device == "cpu" else source
 
 

@@ -2,18 +2,27 @@
 
 This is where another kind of decoder belongs, such as one that takes noise away step by step. It would be a module
 with the same `forward` (which may call its network, and `modulate`, many times), the noise of its training drawn by
-`training.plan` like all other chance, and its own imitation term in `objective`.
+`training.batch_sampler` like all other chance, and its own imitation term in `objective`.
 """
 
 # B batch, N action tokens, D width, H horizon, A action dimensions
 
 from collections.abc import Callable
 
+import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from egorecovery.policy.config import PolicyConfig
 from egorecovery.policy.decoder import Decoder
-from egorecovery.policy.kernels import project
+
+
+def project(
+    feature: Float[Tensor, "*rows D"], weight_AD: Float[Tensor, "A D"], bias_A: Float[Tensor, " A"]
+) -> Float[Tensor, "*rows A"]:
+    """feature x weight^T + bias, in float32 whatever they come in."""
+    exact = torch.promote_types(feature.dtype, torch.float32)
+    return nn.functional.linear(feature.to(exact), weight_AD.to(exact), bias_A.to(exact))
 
 
 class ActionProjection(nn.Linear):

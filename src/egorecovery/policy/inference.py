@@ -62,9 +62,9 @@ class TrainedPolicy:
         self._gate_sample = np.zeros(0, np.float32) if gate_sample is None else gate_sample
         if self.intervention.gate == "shuffled" and not len(self._gate_sample):
             raise RecipeError(f"{name} was saved without a sample of its gates: it cannot be run with shuffled ones")
-        self._device = device
-        self._precision = precision or (torch.bfloat16 if device.type == "cuda" else torch.float32)
-        self._policy = policy.to(device, self._precision).eval().requires_grad_(False)
+        self.device = device
+        self.precision = precision or (torch.bfloat16 if device.type == "cuda" else torch.float32)
+        self.policy = policy.to(device, self.precision).eval().requires_grad_(False)
         self._statistics = statistics
         self._graphs: dict[int, _Captured] | None = (
             {} if (device.type == "cuda" if graphs is None else graphs) else None
@@ -168,16 +168,16 @@ class TrainedPolicy:
 
     def _forward(self, inputs: list[Tensor]) -> tuple[Tensor | None, ...]:
         if self._graphs is None:
-            return self.compute(*(each.to(self._device) for each in inputs))
+            return self.compute(*(each.to(self.device) for each in inputs))
         size = len(inputs[0])
         if size not in self._graphs:
-            self._graphs[size] = _Captured(self, [each.to(self._device) for each in inputs])
+            self._graphs[size] = _Captured(self, [each.to(self.device) for each in inputs])
         return self._graphs[size].replay(inputs)
 
     def compute(self, pictures_BVSS3: Tensor, state_BA: Tensor, forced_gate_B: Tensor) -> tuple[Tensor | None, ...]:
         """Normalised actions, the gate that was used, intent."""
-        policy, robots = self._policy, len(state_BA)
-        tokens_BND = policy.tokens(plain_images(pictures_BVSS3, self._precision), state_BA.to(self._precision), robots)
+        policy, robots = self.policy, len(state_BA)
+        tokens_BND = policy.tokens(plain_images(pictures_BVSS3, self.precision), state_BA.to(self.precision), robots)
         pooled_BD, intent_BC, gate_logit_B = policy.correction(tokens_BND)
         gate_B = None if gate_logit_B is None else gate_logit_B.sigmoid()
         if self.intervention.zero_intent and intent_BC is not None:

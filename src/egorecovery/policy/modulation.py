@@ -9,10 +9,21 @@ success trained. Gamma and B have no biases, so that intent 0 ("no correction") 
 # B batch, H horizon, D width, C intent dimensions
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from egorecovery.policy.config import CorrectionConfig
-from egorecovery.policy.kernels import modulate
+
+
+def modulate(
+    feature_BHD: Float[Tensor, "B H D"],
+    scale_BD: Float[Tensor, "B D"],
+    shift_BD: Float[Tensor, "B D"],
+    alpha_B: Float[Tensor, " B"],
+) -> Float[Tensor, "B H D"]:
+    """Eq. 2: H + alpha (H * Gamma + B), each step of the horizon alike; alpha gets no gradient."""
+    alpha_B11 = alpha_B.detach().to(feature_BHD.dtype)[:, None, None]
+    return feature_BHD + alpha_B11 * (feature_BHD * scale_BD[:, None] + shift_BD[:, None])
 
 
 class GatedModulation(nn.Module):
@@ -37,5 +48,5 @@ class GatedModulation(nn.Module):
         return gate_B if self.floor == 0 else self.floor + (1 - self.floor) * gate_B
 
     def forward(self, feature_BHD: Tensor, scale_BD: Tensor, shift_BD: Tensor, gate_B: Tensor) -> Tensor:
-        """feature + alpha * (feature * scale + shift), each step of the horizon alike."""
+        """Eq. 2 with the terms of an intent and the gate."""
         return modulate(feature_BHD, scale_BD, shift_BD, self.alpha(gate_B))

@@ -5,9 +5,9 @@ L = L_bc^r + L_bc^h + lambda_c L_c + lambda_g L_g + lambda_n L_n
 
 # B batch (robots first), R robots, M humans, H horizon, A action dimensions, C intent dimensions
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import Literal
 
 import torch
@@ -16,7 +16,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits, smooth_l1_loss
 
 from egorecovery.policy.config import LossWeights
 from egorecovery.policy.policy import Prediction
-from egorecovery.policy.side_by_side import side_by_side, tensors_in
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,63 +33,86 @@ class Targets:
 Total = Callable[[Tensor], Tensor]  # sums a count over all processes that share a batch
 
 
+ORDER = ("imitation_robot", "imitation_human", "intent", "gate", "nominal")  # of the sum, and of what is logged
+
+
 def alone(count: Tensor) -> Tensor:
     return count
 
 
-def objective(
-    prediction: Prediction, targets: Targets, weights: LossWeights, total: Total | None = None
-) -> dict[str, Tensor]:
-    """All terms, unweighted, and their weighted sum under "loss".
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Term:
+    """One expectation of Eq. 3, not computed yet, and its lambda."""
 
-    Expectations are over the whole batch, so a process that holds a part of it divides by the total count. One that
-    holds all of it computes its terms side by side; others must all ask for their totals in the same order.
+    weight: float
+    value: Callable[[], Tensor]
+
+    def with_share(self) -> tuple[Tensor, Tensor]:
+        """The term, and what it adds to the loss."""
+        value = self.value()
+        return value, value if self.weight == 1 else self.weight * value
+
+
+def objective(
+    prediction: Prediction, targets: Targets, weights: LossWeights, total: Total = alone
+) -> dict[str, Tensor]:
+    """Eq. 3: all terms, unweighted, and their weighted sum under "loss".
+
+    Expectations are over the whole batch, so a process that holds a part of it divides by the total count; all
+    processes ask for their totals in the same order.
+    """
+    terms = terms_of(prediction, targets, weights, total)
+    return summed({name: term.with_share() for name, term in terms.items()})
+
+
+def terms_of(prediction: Prediction, targets: Targets, weights: LossWeights, total: Total = alone) -> dict[str, Term]:
+    """The terms that this batch has data for.
+
+    In the order of their computation: the last are the first that a backward pass comes to, and the actions' way is
+    the longest.
     """
     robots = 0 if prediction.robot_action_RHA is None else len(prediction.robot_action_RHA)
-    intent_BC, logit_B, count = prediction.intent_BC, prediction.gate_logit_B, total or alone
-    parts: dict[str, Callable[[], Tensor]] = {}
-
-    def imitation(action_BHA: Tensor, rows: slice, beta: float, dims_A: Tensor | None = None) -> Tensor:
-        error_BHA = smooth_l1_loss(action_BHA.float(), targets.action_BHA[rows], beta=beta, reduction="none")
-        error_BH = error_BHA.mean(dim=-1) if dims_A is None else (error_BHA * dims_A).sum(dim=-1) / dims_A.sum()
-        return mean_where(error_BH, targets.action_mask_BH[rows], count)
-
+    intent_BC, logit_B = prediction.intent_BC, prediction.gate_logit_B
+    terms: dict[str, Term] = {}
     if intent_BC is not None and logit_B is not None:
-        parts["intent"] = partial(intent_loss, intent_BC, targets, weights.intent_form, count)
-        parts["gate"] = partial(gate_loss, logit_B, targets, count)
-        if prediction.film_scale_RD is not None:
-            parts["nominal"] = partial(nominal_loss, prediction, targets, weights.nominal_form, count)
-    # The last are the first that a backward pass comes to, and theirs is the longest way.
-    if prediction.robot_action_RHA is not None:
-        robot_rows = slice(0, robots)
-        parts["imitation_robot"] = partial(imitation, prediction.robot_action_RHA, robot_rows, weights.imitation_beta)
-    if prediction.human_action_MHA is not None:
-        human_beta = weights.imitation_beta if weights.human_beta is None else weights.human_beta
-        parts["imitation_human"] = partial(
-            imitation, prediction.human_action_MHA, slice(robots, None), human_beta, targets.human_dims_A
+        terms["intent"] = Term(
+            weight=weights.intent, value=lambda: intent_loss(intent_BC, targets, weights.intent_form, total)
         )
+        terms["gate"] = Term(weight=weights.gate, value=lambda: gate_loss(logit_B, targets, total))
+        if prediction.film_scale_RD is not None:
+            terms["nominal"] = Term(
+                weight=weights.nominal, value=lambda: nominal_loss(prediction, targets, weights.nominal_form, total)
+            )
+    robot_action_RHA, human_action_MHA = prediction.robot_action_RHA, prediction.human_action_MHA
+    if robot_action_RHA is not None:
+        beta = weights.imitation_beta
+        terms["imitation_robot"] = Term(
+            weight=1.0, value=lambda: imitation_loss(robot_action_RHA, targets, slice(0, robots), beta, None, total)
+        )
+    if human_action_MHA is not None:
+        human_beta = weights.imitation_beta if weights.human_beta is None else weights.human_beta
+        rows, dims_A = slice(robots, None), targets.human_dims_A
+        terms["imitation_human"] = Term(
+            weight=weights.human,
+            value=lambda: imitation_loss(human_action_MHA, targets, rows, human_beta, dims_A, total),
+        )
+    return terms
 
-    of_term = {
-        "imitation_robot": 1.0,
-        "imitation_human": weights.human,
-        "intent": weights.intent,
-        "gate": weights.gate,
-        "nominal": weights.nominal,
-    }
 
-    def term_and_share(name: str) -> tuple[Tensor, Tensor]:
-        term = parts[name]()
-        return term, term if of_term[name] == 1 else of_term[name] * term
-
-    branches = [partial(term_and_share, name) for name in parts]
-    if total is None:
-        found = side_by_side(branches, *tensors_in(prediction), *tensors_in(targets))
-    else:
-        found = [branch() for branch in branches]
-    by_name = dict(zip(parts, found, strict=True))
-    ordered = {name: by_name[name] for name in of_term if name in by_name}
+def summed(terms_and_shares: Mapping[str, tuple[Tensor, Tensor]]) -> dict[str, Tensor]:
+    """L = L_bc^r + L_bc^h + lambda_c L_c + lambda_g L_g + lambda_n L_n, and each term alone."""
+    ordered = {name: terms_and_shares[name] for name in ORDER if name in terms_and_shares}
     loss = reduce(torch.add, (share for _, share in ordered.values()))
     return {"loss": loss, **{name: term for name, (term, _) in ordered.items()}}
+
+
+def imitation_loss(
+    action_BHA: Tensor, targets: Targets, rows: slice, beta: float, dims_A: Tensor | None, total: Total = alone
+) -> Tensor:
+    """L_bc: smooth L1 over the steps of the chunk that lie inside the episode, and over the supervised dimensions."""
+    error_BHA = smooth_l1_loss(action_BHA.float(), targets.action_BHA[rows], beta=beta, reduction="none")
+    error_BH = error_BHA.mean(dim=-1) if dims_A is None else (error_BHA * dims_A).sum(dim=-1) / dims_A.sum()
+    return mean_where(error_BH, targets.action_mask_BH[rows], total)
 
 
 def intent_loss(intent_BC: Tensor, targets: Targets, form: Literal["l1", "smooth_l1"], total: Total = alone) -> Tensor:

@@ -3,7 +3,6 @@
 # B batch (robots first, then humans), R robots, V views, N tokens, D width, H horizon, A action dimensions,
 # C intent dimensions, S picture side, P cells
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,9 +12,7 @@ from torch import Tensor, nn
 from egorecovery.policy.action_head import ActionHead
 from egorecovery.policy.attention import CrossAttention, LearnedTokens, Linear
 from egorecovery.policy.config import PolicyConfig
-from egorecovery.policy.kernels import pay_when_reached
 from egorecovery.policy.modulation import GatedModulation
-from egorecovery.policy.side_by_side import side_by_side
 from egorecovery.policy.stems import StateStem, ViewStem
 from egorecovery.policy.trunk import Trunk
 from egorecovery.policy.vision import ViewEncoder
@@ -86,19 +83,20 @@ class Policy(nn.Module):
 
     def tokens(self, images_VB3SS: Tensor, state_BA: Tensor, robots: int, keep_KB: Tensor | None = None) -> Tensor:
         """The trunk's action tokens: everything shared runs once, on both embodiments together."""
-        places = self.place_ND.chunk(len(self.views) + 1)
-        looks = zip(self.views, self.stems, images_VB3SS, places[:-1], strict=True)
-        parts: list[Callable[[], Tensor]] = [
-            lambda view=view, stem=stem, pixels=pixels_B3SS, place=place_MD: stem(view(pixels)) + place
-            for view, stem, pixels_B3SS, place_MD in looks
-        ]
-        observed = side_by_side([*parts, lambda: self._felt(state_BA, robots) + places[-1]], images_VB3SS, state_BA)
+        observed = self.observed(images_VB3SS, state_BA, robots)
         asked_BND = self.action_tokens(state_BA.shape[0]).contiguous()  # else a GPU joins them three times slower
         stream_BND = torch.cat([asked_BND, *observed], dim=1)
-        pay_when_reached(stream_BND)  # what follows in a backward pass is the views', each on a part of the GPU
         return self.trunk(stream_BND, keep_KB, wanted=self.config.action_tokens)
 
-    def _felt(self, state_BA: Tensor, robots: int) -> Tensor:
+    def observed(self, images_VB3SS: Tensor, state_BA: Tensor, robots: int) -> list[Tensor]:
+        """The tokens of every view and of the state, each in its place."""
+        *places_of_views, place_of_state_MD = self.place_ND.chunk(len(self.views) + 1)
+        looks = zip(self.views, self.stems, images_VB3SS, places_of_views, strict=True)
+        seen = [stem(view(pixels_B3SS)) + place_MD for view, stem, pixels_B3SS, place_MD in looks]
+        return [*seen, self.felt(state_BA, robots) + place_of_state_MD]
+
+    def felt(self, state_BA: Tensor, robots: int) -> Tensor:
+        """Proprioception through the stem of each row's embodiment."""
         felt = [self.robot_state(state_BA[:robots])] if robots else []
         if robots < state_BA.shape[0]:
             assert self.human_state is not None, "human rows in a policy built without human data"
@@ -122,44 +120,55 @@ class Policy(nn.Module):
         robots: int,
     ) -> Prediction:
         """Both decoders, given intent and gate: what the heads said, or what an intervention puts in their place."""
-        scale_BD = shift_BD = None
+        film = None
         if self.modulation:
             assert intent_BC is not None
             reach = intent_BC.shape[0] if self.config.correction.film_on_human else robots  # type: ignore[union-attr] - modulation implies it
-            scale_BD, shift_BD = self.modulation.terms(intent_BC[:reach])
+            film = self.modulation.terms(intent_BC[:reach])
+        robot_action_RHA, human_action_MHA = self.decoded(tokens_BND, film, gate_B, robots)
+        return Prediction(
+            pooled_BD=pooled_BD,
+            robot_action_RHA=robot_action_RHA,
+            human_action_MHA=human_action_MHA,
+            intent_BC=intent_BC,
+            gate_logit_B=gate_logit_B,
+            film_scale_RD=None if film is None else film[0][:robots],
+            film_shift_RD=None if film is None else film[1][:robots],
+        )
 
-        def predicted(acted: list[Tensor]) -> Prediction:
-            """Robots first, where there are any."""
-            return Prediction(
-                pooled_BD=pooled_BD,
-                robot_action_RHA=acted[0] if robots else None,
-                human_action_MHA=acted[-1] if robots < tokens_BND.shape[0] else None,
-                intent_BC=intent_BC,
-                gate_logit_B=gate_logit_B,
-                film_scale_RD=None if scale_BD is None else scale_BD[:robots],
-                film_shift_RD=None if shift_BD is None else shift_BD[:robots],
-            )
-
-        def actions(head: ActionHead, rows: slice, modulated: bool) -> Tensor:
-            def modulate(feature_BHD: Tensor) -> Tensor:
-                if not (modulated and self.modulation):
-                    return feature_BHD
-                assert scale_BD is not None
-                assert shift_BD is not None
-                assert gate_B is not None
-                return self.modulation(feature_BHD, scale_BD[rows], shift_BD[rows], gate_B[rows])
-
-            return head(tokens_BND[rows], modulate)
-
+    def decoded(
+        self, tokens_BND: Tensor, film: tuple[Tensor, Tensor] | None, gate_B: Tensor | None, robots: int
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Actions of robot rows and of human rows; `film` is Gamma(c) and B(c)."""
+        rows = tokens_BND.shape[0]
         if self.config.shares_decoder:
-            acted_BHA = actions(self.robot, slice(0, tokens_BND.shape[0]), modulated=True)
-            return predicted([acted_BHA[:robots], acted_BHA[robots:]])
-        on_human = bool(self.config.correction and self.config.correction.film_on_human)
-        decoded: list[Callable[[], Tensor]] = []
+            acted_BHA = self.acted(self.robot, tokens_BND, slice(0, rows), film, gate_B)
+            return acted_BHA[:robots] if robots else None, acted_BHA[robots:] if robots < rows else None
+        robot_action_RHA = human_action_MHA = None
         if robots:
-            decoded.append(lambda: actions(self.robot, slice(0, robots), modulated=True))
-        if robots < tokens_BND.shape[0]:
+            robot_action_RHA = self.acted(self.robot, tokens_BND, slice(0, robots), film, gate_B)
+        if robots < rows:
             assert self.human is not None, "human rows in a policy built without human data"
-            human = self.human
-            decoded.append(lambda: actions(human, slice(robots, tokens_BND.shape[0]), modulated=on_human))
-        return predicted([part() for part in decoded] if on_human else side_by_side(decoded, tokens_BND))
+            on_human = bool(self.config.correction and self.config.correction.film_on_human)
+            human_film = film if on_human else None
+            human_action_MHA = self.acted(self.human, tokens_BND, slice(robots, rows), human_film, gate_B)
+        return robot_action_RHA, human_action_MHA
+
+    def acted(
+        self,
+        head: ActionHead,
+        tokens_BND: Tensor,
+        rows: slice,
+        film: tuple[Tensor, Tensor] | None,
+        gate_B: Tensor | None,
+    ) -> Tensor:
+        """One decoder's actions; Eq. 2 changes its feature where there is `film`."""
+
+        def modulated(feature_BHD: Tensor) -> Tensor:
+            if film is None or self.modulation is None:
+                return feature_BHD
+            assert gate_B is not None
+            scale_BD, shift_BD = film
+            return self.modulation(feature_BHD, scale_BD[rows], shift_BD[rows], gate_B[rows])
+
+        return head(tokens_BND[rows], modulated)

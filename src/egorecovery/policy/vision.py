@@ -1,7 +1,7 @@
 """Vision: one residual network per view, its structure and its weights from `transformers`.
 
 Modules and parameter names are those of `transformers.ResNetModel`, so that pretrained weights fit; the forward pass
-is ours, because norm, residual sum, ReLU and pooling are one pass over memory when fused and five when not.
+is ours, because norm, residual sum and ReLU belong together.
 """
 
 # B batch, C channels, P cells
@@ -9,18 +9,42 @@ is ours, because norm, residual sum, ReLU and pooling are one pass over memory w
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import ResNetConfig, ResNetModel
 
 from egorecovery.errors import RecipeError
 from egorecovery.policy.config import VisionConfig
-from egorecovery.policy.kernels import (
-    group_norm_act,
-    group_norm_act_twice,
-    group_norm_relu_max_pool,
-    stem_convolution,
-    stem_norm_pool,
-)
+
+EPSILON = 1e-5  # added to a variance
+
+
+def group_norm(
+    image_NCHW: Float[Tensor, "N C H W"],
+    groups: int,
+    weight_C: Float[Tensor, " C"],
+    bias_C: Float[Tensor, " C"],
+    residual_NCHW: Float[Tensor, "N C H W"] | None = None,
+    relu: bool = True,
+) -> Float[Tensor, "N C H W"]:
+    """relu(GN(image) + residual), channels last, in the input's dtype; sums in float32."""
+    exact = torch.promote_types(image_NCHW.dtype, torch.float32)
+    out_NCHW = nn.functional.group_norm(image_NCHW.to(exact), groups, weight_C.to(exact), bias_C.to(exact), EPSILON)
+    if residual_NCHW is not None:
+        out_NCHW = out_NCHW + residual_NCHW.to(exact)
+    if relu:
+        out_NCHW = nn.functional.relu(out_NCHW)
+    return out_NCHW.to(image_NCHW.dtype).contiguous(memory_format=torch.channels_last)
+
+
+def group_norm_max_pool(
+    image_NCHW: Float[Tensor, "N C H W"], groups: int, weight_C: Float[Tensor, " C"], bias_C: Float[Tensor, " C"]
+) -> Float[Tensor, "N C h w"]:
+    """max_pool2d(relu(GN(image)), kernel 3, stride 2, padding 1), channels last."""
+    exact = torch.promote_types(image_NCHW.dtype, torch.float32)
+    normed_NCHW = nn.functional.group_norm(image_NCHW.to(exact), groups, weight_C.to(exact), bias_C.to(exact), EPSILON)
+    pooled_NChw = nn.functional.max_pool2d(nn.functional.relu(normed_NCHW), kernel_size=3, stride=2, padding=1)
+    return pooled_NChw.to(image_NCHW.dtype).contiguous(memory_format=torch.channels_last)
 
 
 class GroupNorm(nn.Module):
@@ -31,15 +55,11 @@ class GroupNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(channels))
 
     def forward(self, maps_BCHW: Tensor, residual_BCHW: Tensor | None = None, relu: bool = True) -> Tensor:
-        return group_norm_act(maps_BCHW, self.groups, self.weight, self.bias, residual_BCHW, relu)
-
-    def twice(self, maps_BCHW: Tensor, residual_BCHW: Tensor) -> tuple[Tensor, Tensor]:
-        """Norm, residual and ReLU, for two readers."""
-        return group_norm_act_twice(maps_BCHW, self.groups, self.weight, self.bias, residual_BCHW)
+        return group_norm(maps_BCHW, self.groups, self.weight, self.bias, residual_BCHW, relu)
 
     def pooled(self, maps_BCHW: Tensor) -> Tensor:
         """Norm, ReLU and the 3x3 max pooling of the stem."""
-        return group_norm_relu_max_pool(maps_BCHW, self.groups, self.weight, self.bias)
+        return group_norm_max_pool(maps_BCHW, self.groups, self.weight, self.bias)
 
 
 class FrozenBatchNorm(nn.Module):
@@ -56,15 +76,11 @@ class FrozenBatchNorm(nn.Module):
             self.register_buffer(name, torch.full((channels,), start))
 
     def forward(self, maps_BCHW: Tensor, residual_BCHW: Tensor | None = None, relu: bool = True) -> Tensor:
-        scale_C = self.weight * torch.rsqrt(self.running_var + 1e-5)
+        scale_C = self.weight * torch.rsqrt(self.running_var + EPSILON)
         shift_C = self.bias - self.running_mean * scale_C
         normed_BCHW = torch.addcmul(shift_C[:, None, None], maps_BCHW, scale_C[:, None, None])
         summed_BCHW = normed_BCHW if residual_BCHW is None else normed_BCHW + residual_BCHW
         return torch.relu(summed_BCHW) if relu else summed_BCHW
-
-    def twice(self, maps_BCHW: Tensor, residual_BCHW: Tensor) -> tuple[Tensor, Tensor]:
-        out_BCHW = self(maps_BCHW, residual_BCHW)
-        return out_BCHW, out_BCHW
 
     def pooled(self, maps_BCHW: Tensor) -> Tensor:
         return nn.functional.max_pool2d(self(maps_BCHW), kernel_size=3, stride=2, padding=1)
@@ -86,14 +102,12 @@ class ViewEncoder(nn.Module):
                 )
 
     def forward(self, pixels_B3HW: Tensor) -> Tensor:
-        """Pixels, or the same cut into 2 x 2 cells as `gather_augmented` can write them."""
         network: Any = self.network
         stem = network.embedder.embedder
-        maps_BCHW = _stem(stem.convolution, stem.normalization, pixels_B3HW)
-        shortcut_BCHW = maps_BCHW
+        maps_BCHW = stem.normalization.pooled(stem.convolution(pixels_B3HW))
         for stage in network.encoder.stages:
             for block in stage.layers:
-                maps_BCHW, shortcut_BCHW = _residual_block(block, maps_BCHW, shortcut_BCHW)
+                maps_BCHW = _residual_block(block, maps_BCHW)
         return maps_BCHW.flatten(2).transpose(1, 2)
 
     def load_pretrained(self, source: str) -> None:
@@ -122,23 +136,12 @@ def transformers_config(config: VisionConfig) -> ResNetConfig:
     )
 
 
-def _stem(convolution: nn.Conv2d, norm: GroupNorm | FrozenBatchNorm, pixels_B3HW: Tensor) -> Tensor:
-    """Convolution, norm, ReLU and pooling; on cells and with a group norm, in kernels that know of each other."""
-    if pixels_B3HW.shape[1] == convolution.in_channels:
-        return norm.pooled(convolution(pixels_B3HW))
-    if isinstance(norm, GroupNorm):
-        return stem_norm_pool(pixels_B3HW, convolution.weight, norm.groups, norm.weight, norm.bias)
-    return norm.pooled(stem_convolution(pixels_B3HW, convolution.weight))
-
-
-def _residual_block(block: Any, maps_BCHW: Tensor, shortcut_BCHW: Tensor) -> tuple[Tensor, Tensor]:
-    """Takes and gives the same maps twice: for the convolutions and for the shortcut, whose gradients then stay apart.
-
-    `block` is a `transformers` layer: torch cannot tell a type checker what its parts are.
-    """
+def _residual_block(block: Any, maps_BCHW: Tensor) -> Tensor:
+    """`block` is a `transformers` layer: torch cannot tell a type checker what its parts are."""
+    shortcut_BCHW = maps_BCHW
     if not isinstance(block.shortcut, nn.Identity):
-        shortcut_BCHW = block.shortcut.normalization(block.shortcut.convolution(shortcut_BCHW), relu=False)
+        shortcut_BCHW = block.shortcut.normalization(block.shortcut.convolution(maps_BCHW), relu=False)
     *inner, last = block.layer
     for layer in inner:
         maps_BCHW = layer.normalization(layer.convolution(maps_BCHW))
-    return last.normalization.twice(last.convolution(maps_BCHW), shortcut_BCHW)
+    return last.normalization(last.convolution(maps_BCHW), shortcut_BCHW)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from egorecovery import accelerator
 from egorecovery.errors import ServingError
 from egorecovery.kinematics.arms import Arms
 from egorecovery.policy.checkpoint import Checkpoint, open_checkpoint
-from egorecovery.policy.inference import load_action_source
 from egorecovery.serving.metadata import Fit
 from egorecovery.serving.served_policy import AnswerAs, ServedPolicy
 from egorecovery.storage.checksummed_json import file_sha256
@@ -18,6 +18,7 @@ class Serving:
 
     run: Path  # a training run, whose latest checkpoint is meant, or one checkpoint
     device: str = "auto"
+    acceleration: accelerator.Mode = "auto"
     client_hz: float = 50.0
     fit: Fit | None = None  # None: the checkpoint's own rule
     answer: AnswerAs = "joints"
@@ -26,7 +27,7 @@ class Serving:
 def load_served(serving: Serving, arms: Arms | None) -> ServedPolicy:
     saved = open_checkpoint(serving.run)
     return ServedPolicy(
-        load_action_source(saved.path, serving.device),
+        accelerator.load_policy(saved.path, serving.device, mode=serving.acceleration),
         horizon=saved.config.horizon,
         checkpoint=file_sha256(saved.path / "checkpoint.json"),  # which holds the hash of the weights
         client_hz=serving.client_hz,

@@ -24,7 +24,6 @@ from egorecovery.kinematics.action_space import anchored_dims
 from egorecovery.policy.checkpoint import Checkpoint, load_into, open_checkpoint
 from egorecovery.policy.config import PolicyConfig
 from egorecovery.policy.inference import plain_images
-from egorecovery.policy.kernels import plain_kernels
 from egorecovery.policy.near_and_far import FLOOR
 from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.policy import Policy
@@ -130,7 +129,7 @@ def _write(whole: WholePolicy, saved: Checkpoint, draft: Path) -> None:
     outputs = ["actions", "gate", "intent"] if config.correction else ["actions"]
     batch = torch.export.Dim("batch", min=1)
     try:
-        with plain_kernels(), warnings.catch_warnings(), _quiet():
+        with warnings.catch_warnings(), _quiet():
             warnings.simplefilter("ignore")  # of the exporter about itself
             program = torch.onnx.export(
                 whole,
@@ -184,7 +183,7 @@ def compare(whole: WholePolicy, config: PolicyConfig, file: Path, batches: tuple
     spread_A = whole.action_spread_A.numpy()
     for seed, count in enumerate(batches, start=1):
         images, state = observations(config, count, seed)
-        with torch.inference_mode(), plain_kernels():
+        with torch.inference_mode():
             wanted = whole(images, state)
         found = session.run(names, {"images": images.numpy(), "state": state.numpy()})
         for name, ours, theirs in zip(names, wanted, found, strict=True):

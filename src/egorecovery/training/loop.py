@@ -21,6 +21,7 @@ from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.policy import Policy
 from egorecovery.storage.atomic_io import make_folder, write_file
 from egorecovery.training import frame_table
+from egorecovery.training.backend import backend_on
 from egorecovery.training.batch_sampler import StepPlan, learning_rate, plan_step
 from egorecovery.training.distributed_stop import Agreement
 from egorecovery.training.frame_table import FrameTable
@@ -144,7 +145,8 @@ def _train(
     if recipe.policy.vision.pretrained and not found:
         master.load_pretrained_vision(recipe.policy.vision.pretrained)
     master = master.on(runtime.device)
-    weights = Weights(master, runtime.precision, recipe.optimisation.average_decay)
+    backend = backend_on(runtime.device, runtime.accelerated)
+    weights = Weights(master, runtime.precision, recipe.optimisation.average_decay, backend)
     pictures = _pictures(store, frames, recipe, runtime, stream, decoding)
     step = TrainingStep(recipe, frames, pictures, weights, runtime)
     if found:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from egorecovery import accelerator
 from egorecovery.errors import RecipeError
 from egorecovery.policy.device import pick_device
 
@@ -20,6 +21,7 @@ class Runtime:
     device: torch.device
     precision: torch.dtype = torch.float32
     graph: bool = False  # capture the step as a CUDA graph
+    accelerated: bool = False  # by the `acceleration` package; plain torch otherwise
     deterministic: bool = False  # bit-for-bit repeatable on a GPU, slower; a CPU always is
     rank: int = 0
     ranks: int = 1
@@ -39,10 +41,22 @@ class Runtime:
         """For the record: these round differently."""
         precision = str(self.precision).removeprefix("torch.")
         deterministic, ranks = str(self.deterministic).lower(), str(self.ranks)
-        return {"device": self.device.type, "precision": precision, "deterministic": deterministic, "processes": ranks}
+        accelerated = str(self.accelerated).lower()
+        return {
+            "device": self.device.type,
+            "precision": precision,
+            "deterministic": deterministic,
+            "processes": ranks,
+            "accelerated": accelerated,
+        }
 
 
-def start(device: str = "auto", precision: Precision = "auto", deterministic: bool = False) -> Runtime:
+def start(
+    device: str = "auto",
+    precision: Precision = "auto",
+    deterministic: bool = False,
+    acceleration: accelerator.Mode = "auto",
+) -> Runtime:
     """The runtime of this process; joins the others when started by torchrun."""
     ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     chosen = pick_device(device)
@@ -57,15 +71,26 @@ def start(device: str = "auto", precision: Precision = "auto", deterministic: bo
     torch.backends.cudnn.benchmark = not deterministic  # shapes are fixed, so the search pays once
     torch.backends.cudnn.deterministic = deterministic
     half = precision == "bf16" or (precision == "auto" and chosen.type == "cuda")
+    dtype = torch.bfloat16 if half else torch.float32
     return Runtime(
         device=chosen,
-        precision=torch.bfloat16 if half else torch.float32,
+        precision=dtype,
+        accelerated=_all_agree(accelerator.chosen(acceleration, chosen, dtype), chosen, ranks),
         graph=chosen.type == "cuda" and ranks == 1,
         deterministic=deterministic,
         rank=rank,
         ranks=ranks,
         ranks_here=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
     )
+
+
+def _all_agree(accelerated: bool, device: torch.device, ranks: int) -> bool:
+    """Processes that share a training compute alike: accelerated only where all of them can."""
+    if ranks == 1 or device.type != "cuda":
+        return accelerated
+    agreed = torch.tensor(int(accelerated), device=device)
+    dist.all_reduce(agreed, op=dist.ReduceOp.MIN)
+    return bool(agreed.item())
 
 
 def seed_initialisation(seed: int) -> None:

@@ -2,13 +2,12 @@
 
 On a GPU the whole step (gathering, augmentation, forward, backward, clipping, update) is captured as one CUDA graph:
 at these sizes most of an eager step is launching kernels. Chains of small ones that the next large one does not need
-are set aside, on streams of their own.
+are launched apart from it, where the backend can (see `backend`).
 """
 
 # B batch (robots first), H horizon, A action dimensions, F frames of the table, V views, S picture side, N sums
 
 from collections.abc import Callable
-from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -17,12 +16,10 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from egorecovery.kinematics.action_space import anchored_dims
-from egorecovery.policy.kernels import gather_augmented, gradients_owed
 from egorecovery.policy.near_and_far import output_dims
 from egorecovery.policy.objective import Targets, objective
 from egorecovery.policy.pixels import PIXEL_DEVIATION, PIXEL_MEAN
 from egorecovery.policy.policy import Prediction
-from egorecovery.policy.side_by_side import URGENT, aside
 from egorecovery.training.batch_sampler import InputRow, StepPlan
 from egorecovery.training.clipping import MadClip
 from egorecovery.training.frame_table import FrameTable, chunk_frames
@@ -40,6 +37,7 @@ class TrainingStep:
     ) -> None:
         self._recipe, self._pictures, self._weights, self._runtime = recipe, pictures, weights, runtime
         device = runtime.device
+        self._backend = weights.backend
         self._robots = recipe.batch.robot // runtime.ranks
         self._table = {
             name: torch.from_numpy(getattr(frames, name)).to(device)
@@ -152,32 +150,36 @@ class TrainingStep:
     def _backward(self) -> dict[str, Tensor]:
         """All terms of the objective; gradients are left on the working weights."""
         self._weights.drop_gradients()
-        device, alone = self._runtime.device, self._runtime.ranks == 1
-        state, wanted = aside("state", device, self._state), aside("targets", device, self._targets)
+        launch, alone = self._backend.launch, self._runtime.ranks == 1
+        state, wanted = launch("state", self._state), launch("targets", self._targets)
         prediction: Prediction = self._network(self._images(), state(), self._robots, self._inputs["keep_KB"])
         targets = wanted()
-        terms = objective(prediction, targets, self._recipe.losses, None if alone else self._total)
-        report = aside("gate report", device, gate_report, prediction, targets)
+        if alone:
+            terms = self._backend.objective(prediction, targets, self._recipe.losses)
+        else:
+            terms = objective(prediction, targets, self._recipe.losses, self._total)
+        report = launch("gate report", gate_report, prediction, targets)
         # The terms are shares of one mean over the whole batch. Processes average gradients and logged values, so each
         # puts forward its share as if it were the whole.
         if not alone:
             terms = {name: value * self._runtime.ranks for name, value in terms.items()}
-        # Processes that share a batch average their gradients as they come.
-        with gradients_owed(self._weights.account) if alone else nullcontext():
+        if alone:
+            self._backend.backward(terms["loss"], self._weights.destinations)
+        else:  # processes that share a batch average their gradients as they come
             terms["loss"].backward()
         return {**terms, **report()}
 
     def _compute(self) -> None:
-        device = self._runtime.device
-        limit = aside("clip limit", device, self.clip.limit)
-        ahead = aside("optimiser", device, self.optimiser.ahead, self._inputs["learning_rate"])
+        launch = self._backend.launch
+        limit = launch("clip limit", self.clip.limit)
+        ahead = launch("optimiser", self.optimiser.ahead, self._inputs["learning_rate"])
         terms = self._backward()
         norm = norm_of_row(self._weights.collect_gradients())
         # Neither a norm nor a loss is negative, and NaN is below nothing.
         bad = ~(torch.maximum(norm, self._total(terms["loss"].detach())) < torch.inf)
         self._stopped.masked_fill_(bad, 1)
         factor = self.clip.factor(norm, limit())
-        noted = aside("notes", device, self._note, terms, norm, factor, bad)
+        noted = launch("notes", self._note, terms, norm, factor, bad)
         self.optimiser.update(self._inputs["learning_rate"], factor, self._stopped, ahead())
         noted()
 
@@ -189,15 +191,14 @@ class TrainingStep:
 
     def _images(self) -> Tensor:
         inputs = self._inputs
-        return gather_augmented(
+        return self._backend.augmented(
             inputs["pictures"],
             inputs["rows_B"],
             inputs["colour_B34"],
             inputs["crop_BV5"],
             self._pixel_mean_3,
             self._pixel_deviation_3,
-            dtype=self._runtime.precision,
-            space_to_depth=self._runtime.device.type == "cuda",
+            self._runtime.precision,
         )
 
     def _state(self) -> Tensor:
@@ -214,7 +215,7 @@ class TrainingStep:
         wanted_BH = frame_B[:, None] + ahead_BH
         last_B1 = table["last_F"][frame_B][:, None]
         action_BHA = table["action_FA"][torch.minimum(wanted_BH, last_B1)]
-        if self._stretched:  # people's steps lie between frames
+        if self._stretched:  # human steps lie between frames
             following_MHA = table["action_FA"][torch.minimum(wanted_BH + 1, last_B1)[self._robots :]]
             human_MHA = torch.lerp(action_BHA[self._robots :], following_MHA, self._human_part_H1)
             action_BHA = torch.cat([action_BHA[: self._robots], human_MHA])
@@ -261,7 +262,7 @@ class TrainingStep:
         torch.cuda.current_stream().wait_stream(side)
         self._weights.drop_gradients()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=torch.cuda.Stream(priority=URGENT)):
+        with torch.cuda.graph(graph, stream=torch.cuda.Stream(priority=self._backend.stream_priority)):
             self._compute()
         self.clip.load(before)
         self._sums_N.copy_(sums_N if list(self._sums) == names else torch.zeros_like(self._sums_N))

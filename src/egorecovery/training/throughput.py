@@ -5,7 +5,7 @@
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from egorecovery import accelerator
 from egorecovery.episodes import Embodiment, episode_id
 from egorecovery.policy.inference import TrainedPolicy
-from egorecovery.policy.kernels import plain_kernels
 from egorecovery.policy.normaliser import Normaliser, Statistics
 from egorecovery.policy.policy import Policy
+from egorecovery.training.backend import Backend, backend_on
 from egorecovery.training.batch_sampler import plan_step
 from egorecovery.training.frame_table import FrameTable
 from egorecovery.training.image_source import ResidentImages
@@ -38,11 +39,12 @@ class Speed:
     device: str
     precision: str
     graph: bool
+    accelerated: bool
     parameters_m: float
     first_step_s: float  # cold: kernels compiled, algorithms chosen, graph captured
     step_ms: float  # median
     samples_per_s: float
-    tflop_per_step: float  # counted on the plain path: matrix products and convolutions, forward and backward
+    tflop_per_step: float  # counted on plain torch: matrix products and convolutions, forward and backward
     tflops: float
     ceiling_tflops: float  # a large matrix product on this device, in the same precision
     latency_ms: dict[int, float]  # by batch: pictures in host memory to actions in host memory, median
@@ -61,8 +63,8 @@ def measure(recipe: Recipe, runtime: Runtime, steps: int = 50, batches: tuple[in
     seed_initialisation(recipe.seed)
     policy = Policy(recipe.policy).on(device)
     parameters_m = sum(weight.numel() for weight in policy.parameters()) / 1e6
+    flop = _flop(recipe, policy, runtime)
     step, plans = training_step(recipe, policy, runtime)
-    flop = _flop(step, plans(0))
     started = time.perf_counter()
     step.run(plans(0))
     _wait(device)
@@ -79,6 +81,7 @@ def measure(recipe: Recipe, runtime: Runtime, steps: int = 50, batches: tuple[in
         else f"{torch.get_num_threads()} CPU threads",
         precision=str(runtime.precision).removeprefix("torch."),
         graph=runtime.graph,
+        accelerated=runtime.accelerated,
         parameters_m=parameters_m,
         first_step_s=first_step_s,
         step_ms=step_ms,
@@ -87,12 +90,14 @@ def measure(recipe: Recipe, runtime: Runtime, steps: int = 50, batches: tuple[in
         tflops=flop / 1e9 / step_ms,
         ceiling_tflops=matmul_ceiling(device, runtime.precision),
         memory_gb=torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else None,
-        latency_ms={size: latency(recipe, device, size, steps) for size in batches},
+        latency_ms={size: latency(recipe, device, size, steps, runtime.accelerated) for size in batches},
     )
 
 
-def training_step(recipe: Recipe, policy: Policy, runtime: Runtime) -> tuple[TrainingStep, Callable[[int], Any]]:
-    """A step on random frames, and its plans."""
+def training_step(
+    recipe: Recipe, policy: Policy, runtime: Runtime, backend: Backend | None = None
+) -> tuple[TrainingStep, Callable[[int], Any]]:
+    """A step on random frames, and its plans; with the runtime's backend, or another."""
     rng = np.random.default_rng(0)
     human = FRAMES if recipe.batch.human else 0
     frames, config = FRAMES + human, recipe.policy
@@ -111,12 +116,13 @@ def training_step(recipe: Recipe, policy: Policy, runtime: Runtime) -> tuple[Tra
     )
     shape = (frames, len(config.cameras), config.image_size, config.image_size, 3)
     pictures = torch.randint(0, 256, shape, dtype=torch.uint8, device=runtime.device)
-    weights = Weights(policy, runtime.precision, recipe.optimisation.average_decay)
+    backend = backend or backend_on(runtime.device, runtime.accelerated)
+    weights = Weights(policy, runtime.precision, recipe.optimisation.average_decay, backend)
     step = TrainingStep(recipe, table, ResidentImages(pictures), weights, runtime)
     return step, lambda index: plan_step(recipe, table.robot_frames, table.human_frames, index)
 
 
-def latency(recipe: Recipe, device: torch.device, size: int, repeats: int) -> float:
+def latency(recipe: Recipe, device: torch.device, size: int, repeats: int, accelerated: bool = False) -> float:
     """One answer, everything included: from pictures in host memory to actions in host memory."""
     config = recipe.policy
     one = Normaliser(np.zeros(config.action_dim, np.float32), np.ones(config.action_dim, np.float32))
@@ -124,6 +130,8 @@ def latency(recipe: Recipe, device: torch.device, size: int, repeats: int) -> fl
     source = TrainedPolicy(
         Policy(config), Statistics(state=of_robot, action=of_robot, intent=None), name="made up", device=device
     )
+    if accelerated:
+        accelerator.accelerate(source.policy)
     rng = np.random.default_rng(1)
     shape = (size, len(config.cameras), config.image_size, config.image_size, 3)
     images = rng.integers(0, 256, shape, np.uint8)
@@ -146,9 +154,10 @@ def matmul_ceiling(device: torch.device, precision: torch.dtype, repeats: int = 
     return 2 * side**3 / ms / 1e9
 
 
-def _flop(step: TrainingStep, plan: Any) -> float:
-    with plain_kernels(), FlopCounterMode(display=False) as counter:
-        step.rehearse(plan)
+def _flop(recipe: Recipe, policy: Policy, runtime: Runtime) -> float:
+    step, plans = training_step(recipe, policy, replace(runtime, accelerated=False))
+    with FlopCounterMode(display=False) as counter:
+        step.rehearse(plans(0))
     return float(counter.get_total_flops())
 
 

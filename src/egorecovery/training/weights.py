@@ -1,7 +1,7 @@
 """Weights in two precisions, float32 for the optimiser and bfloat16 for the arithmetic, and their update.
 
 All trained weights of a kind lie end to end in one row of memory, of which the modules' parameters are views: the
-update, the cast to bfloat16 and the average are then one pass of one kernel, instead of hundreds of small tensors'.
+update, the cast to bfloat16 and the average are then operations on one tensor, instead of hundreds of small ones.
 Gradients arrive in the precision that the matrix units write.
 """
 
@@ -12,10 +12,9 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from egorecovery.policy.kernels import Account
-from egorecovery.policy.kernels.adamw import adamw_, pace_and_spread
-from egorecovery.policy.kernels.dispatch import ceil_div
 from egorecovery.policy.policy import Policy
+from egorecovery.training.adamw import BETA_1, BETA_2, EPSILON, pace_and_spread
+from egorecovery.training.backend import PLAIN, Backend
 
 ALIGNMENT = 128  # weights: 256 bytes of bfloat16, as matrix libraries like their operands
 NORM_PART = 4096  # weights; a CPU adds a long row one after another, which costs float32 four digits
@@ -27,7 +26,11 @@ class Weights:
     Both must stay on their device and in their precision: moving a module takes its parameters out of the row.
     """
 
-    def __init__(self, master: Policy, precision: torch.dtype, average_decay: float | None) -> None:
+    def __init__(
+        self, master: Policy, precision: torch.dtype, average_decay: float | None, backend: Backend = PLAIN
+    ) -> None:
+        self.backend = backend
+        backend.prepare(master)
         self.master = master
         self.working = master if precision == torch.float32 else copy.deepcopy(master).to(precision)
         self.trained = [weight for weight in master.parameters() if weight.requires_grad]
@@ -35,8 +38,8 @@ class Weights:
         self.master_W = _into_one_row(self.trained)
         self.working_W = None if self.shared else _into_one_row(self._working)
         self.gradient_W, self._gradients = _row_like(self._working)
-        places = {id(weight): place for weight, place in zip(self._working, self._gradients, strict=True)}
-        self.account = Account(places)  # kernels may put gradients where they are wanted, all at once
+        # Where each weight's gradient is wanted, by the weight's id; a backend may write it there.
+        self.destinations = {id(weight): own for weight, own in zip(self._working, self._gradients, strict=True)}
         self.average_decay = average_decay
         self.average_W, self.average = None, None
         if average_decay is not None:
@@ -88,7 +91,8 @@ class AdamW:
     def update(self, rate: Tensor, factor: Tensor, stopped: Tensor, ahead: tuple[Tensor, Tensor] | None = None) -> None:
         """Updates master, working copy and average with `factor` times the collected gradients, unless `stopped`."""
         weights = self._weights
-        adamw_(
+        pace, spread = ahead or pace_and_spread(self.step, rate)
+        weights.backend.adamw_(
             weights.master_W,
             weights.gradient_W,
             self.first_W,
@@ -97,11 +101,14 @@ class AdamW:
             rate=rate,
             factor=factor,
             stopped=stopped,
+            pace=pace,
+            spread=spread,
+            betas=(BETA_1, BETA_2),
+            epsilon=EPSILON,
             weight_decay=self._weight_decay,
             working_W=weights.working_W,
             average_W=weights.average_W,
             average_decay=weights.average_decay or 0.0,
-            ahead=ahead,
         )
 
     def state(self) -> dict[str, Tensor]:
@@ -123,8 +130,8 @@ def _row_like(tensors: list[nn.Parameter]) -> tuple[Tensor, list[Tensor]]:
     starts, size = [], 0
     for tensor in tensors:
         starts.append(size)
-        size += ceil_div(tensor.numel(), ALIGNMENT) * ALIGNMENT
-    size = ceil_div(size, NORM_PART) * NORM_PART
+        size += -(-tensor.numel() // ALIGNMENT) * ALIGNMENT
+    size = -(-size // NORM_PART) * NORM_PART
     row = torch.zeros(size, dtype=tensors[0].dtype, device=tensors[0].device)
     # Strides are kept: a channels-last weight stays one, and a gradient is copied as it lies.
     views = [row.as_strided(each.shape, each.stride(), start) for each, start in zip(tensors, starts, strict=True)]

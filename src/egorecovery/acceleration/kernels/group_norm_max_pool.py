@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Float, Float32
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import group_norm, max_pool2d, relu
 
-from egorecovery.policy.kernels.dispatch import ceil_div, jit, runs_fused, tl
-from egorecovery.policy.kernels.group_norm import channels_last, group_norm_fits
-from egorecovery.policy.kernels.group_norm_parts import (
+from egorecovery.acceleration.kernels.deferred_gradients import norm_gradients
+from egorecovery.acceleration.kernels.dispatch import ceil_div, jit, runs_fused, tl
+from egorecovery.acceleration.kernels.group_norm import channels_last, group_norm_fits
+from egorecovery.acceleration.kernels.group_norm_parts import (
     EPSILON,
     gradient_means,
     map_parts,
@@ -24,7 +24,7 @@ from egorecovery.policy.kernels.group_norm_parts import (
     scale_and_shift,
     stats_kernel,
 )
-from egorecovery.policy.kernels.owed import norm_gradients
+from egorecovery.policy import vision as plain
 
 POOL_TILE_NUMBERS = 1024  # pooled numbers of one program at a time; each brings nine inputs, so more cost occupancy
 WARPS = 4
@@ -44,17 +44,7 @@ def group_norm_relu_max_pool(
     """
     if runs_fused(image_NCHW, weight_C, bias_C) and group_norm_fits(image_NCHW, groups):
         return _GroupNormReluMaxPool.apply(image_NCHW, groups, weight_C, bias_C, sums_NS2C)
-    return plain_group_norm_relu_max_pool(image_NCHW, groups, weight_C, bias_C)
-
-
-def plain_group_norm_relu_max_pool(
-    image_NCHW: Float[Tensor, "N C H W"], groups: int, weight_C: Float[Tensor, " C"], bias_C: Float[Tensor, " C"]
-) -> Float[Tensor, "N C h w"]:
-    """What the kernels compute. Like torch, they give a tie to the first input of the window."""
-    exact = torch.promote_types(image_NCHW.dtype, torch.float32)
-    normed_NCHW = group_norm(image_NCHW.to(exact), groups, weight_C.to(exact), bias_C.to(exact), EPSILON)
-    pooled_NCQ = max_pool2d(relu(normed_NCHW), kernel_size=3, stride=2, padding=1)
-    return channels_last(pooled_NCQ.to(image_NCHW.dtype))
+    return plain.group_norm_max_pool(image_NCHW, groups, weight_C, bias_C)
 
 
 def _sizes(image_NCHW: Tensor, groups: int, parts: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from egorecovery.policy.side_by_side import aside, side_by_side, tensors_in
+from egorecovery.acceleration.streams import launch_async, run_concurrently, tensors_in
 
 DEVICES = [
     "cpu",
@@ -15,7 +15,7 @@ DEVICES = [
         marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
     ),
 ]
-LONG = 2**22  # numbers: work that takes a GPU much longer than to be told of it
+LONG = 2**22  # numbers: work that takes a GPU much longer than its launch
 
 
 @dataclass
@@ -35,20 +35,20 @@ def slowly_doubled(given: Tensor, times: int = 30) -> Tensor:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_work_set_aside_gives_its_result_when_asked_for_it(device):
+def test_work_launched_apart_gives_its_result_when_asked_for_it(device):
     given = numbers(device)
-    doubled = aside("doubling", torch.device(device), slowly_doubled, given)
+    doubled = launch_async("doubling", torch.device(device), slowly_doubled, given)
     assert torch.equal(doubled(), slowly_doubled(given))
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_work_set_aside_sees_what_was_done_before_it_and_is_seen_after_it(device):
+def test_work_launched_apart_sees_what_was_done_before_it_and_is_seen_after_it(device):
     total = slowly_doubled(numbers(device))
 
     def double_and_add(more: Tensor) -> None:
         total.mul_(2).add_(more)
 
-    added = aside("adding", torch.device(device), double_and_add, numbers(device, 1))
+    added = launch_async("adding", torch.device(device), double_and_add, numbers(device, 1))
     assert added() is None
     total *= 3
     assert torch.equal(total, 3 * (2 * slowly_doubled(numbers(device)) + numbers(device, 1)))
@@ -56,14 +56,14 @@ def test_work_set_aside_sees_what_was_done_before_it_and_is_seen_after_it(device
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_what_work_is_given_outlives_it_though_nobody_else_holds_it(device):
-    doubled = aside("doubling", torch.device(device), slowly_doubled, numbers(device) + 0)
+    doubled = launch_async("doubling", torch.device(device), slowly_doubled, numbers(device) + 0)
     taken = [torch.full_like(numbers(device), 7.0) for _ in range(4)]  # would be its memory
     assert torch.equal(doubled(), slowly_doubled(numbers(device)))
     assert all(bool((each == 7).all()) for each in taken)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_parts_side_by_side_give_the_results_and_gradients_of_one_after_another(device):
+def test_concurrent_parts_give_the_results_and_gradients_of_one_after_another(device):
     def part(scale: float, given: Tensor) -> tuple[Tensor, Tensor]:
         found = slowly_doubled(given * scale / 4).square().sum()
         return found, 3 * found
@@ -72,7 +72,7 @@ def test_parts_side_by_side_give_the_results_and_gradients_of_one_after_another(
     for at_once in (True, False):
         given = numbers(device).tanh().requires_grad_()
         parts = [lambda scale=scale, given=given: part(scale, given) for scale in (1.0, 2.0, 3.0, 4.0, 5.0)]
-        found = side_by_side(parts, given) if at_once else [each() for each in parts]
+        found = run_concurrently(parts, given) if at_once else [each() for each in parts]
         sum(share for _, share in found).backward()
         gradients.append((torch.stack([term.detach() for term, _ in found]), given.grad))
     torch.testing.assert_close(gradients[0], gradients[1])
@@ -80,7 +80,7 @@ def test_parts_side_by_side_give_the_results_and_gradients_of_one_after_another(
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_graph_holds_work_set_aside_and_parts_side_by_side():
+def test_a_graph_holds_work_launched_apart_and_concurrent_parts():
     device = torch.device("cuda")
     given, kept, seen = numbers("cuda"), torch.zeros(LONG, device=device), torch.zeros((), device=device)
 
@@ -88,9 +88,9 @@ def test_a_graph_holds_work_set_aside_and_parts_side_by_side():
         seen.add_(sum(each.sum() for each in parts))
 
     def step() -> None:
-        doubled = aside("doubling", device, slowly_doubled, given)  # the very first of the graph
-        tripled = side_by_side([lambda: given * 3, lambda: slowly_doubled(given), lambda: given - 1], given)
-        summed = aside("adding", device, add_all, *tripled)
+        doubled = launch_async("doubling", device, slowly_doubled, given)  # the very first of the graph
+        tripled = run_concurrently([lambda: given * 3, lambda: slowly_doubled(given), lambda: given - 1], given)
+        summed = launch_async("adding", device, add_all, *tripled)
         kept.copy_(doubled() + tripled[1])
         summed()
 

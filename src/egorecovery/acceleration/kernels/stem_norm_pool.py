@@ -15,18 +15,18 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from egorecovery.policy.kernels.dispatch import ceil_div, jit, runs_fused, tl
-from egorecovery.policy.kernels.group_norm import channels_last, group_norm_fits
-from egorecovery.policy.kernels.group_norm_max_pool import (
+from egorecovery.acceleration.kernels.deferred_gradients import norm_gradients
+from egorecovery.acceleration.kernels.dispatch import ceil_div, jit, runs_fused, tl
+from egorecovery.acceleration.kernels.group_norm import channels_last, group_norm_fits
+from egorecovery.acceleration.kernels.group_norm_max_pool import (
     group_norm_relu_max_pool,
     pooled_and_winners,
     sums_of_pooled_gradient,
 )
-from egorecovery.policy.kernels.group_norm_parts import gradient_means
-from egorecovery.policy.kernels.owed import norm_gradients
-from egorecovery.policy.kernels.stem import stem_convolution_and_sums, stem_fits, stem_maps_and_sums
-from egorecovery.policy.kernels.stem_gradient import total_of_partials
-from egorecovery.policy.kernels.stem_tiles import WARPS, GradientTile, add_tap_rows, store_tap_rows
+from egorecovery.acceleration.kernels.group_norm_parts import gradient_means
+from egorecovery.acceleration.kernels.stem import stem_convolution_and_sums, stem_fits, stem_maps_and_sums
+from egorecovery.acceleration.kernels.stem_gradient import total_of_partials
+from egorecovery.acceleration.kernels.stem_tiles import WARPS, GradientTile, add_tap_rows, store_tap_rows
 
 # Compiled for sm_90: 253 registers and 26 KB of shared memory, so two programs per multiprocessor of an H200. With 32
 # pixels registers spill; with two stages all loads bypass the L1 cache, in which most of them find their neighbours'.

@@ -12,8 +12,8 @@ from typing import no_type_check
 
 from torch import Tensor
 
-from egorecovery.policy.kernels.addresses import Addresses, tensor_at, triton_dtype
-from egorecovery.policy.kernels.dispatch import jit, runs_fused, tl
+from egorecovery.acceleration.kernels.addresses import Addresses, tensor_at, triton_dtype
+from egorecovery.acceleration.kernels.dispatch import jit, runs_fused, tl
 
 
 @dataclass

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from egorecovery.policy.kernels.addresses import Addresses, tensor_at, triton_dtype
-from egorecovery.policy.kernels.dispatch import ceil_div, jit, power_of_two_from, runs_fused, tl
+from egorecovery.acceleration.kernels.addresses import Addresses, tensor_at, triton_dtype
+from egorecovery.acceleration.kernels.dispatch import ceil_div, jit, power_of_two_from, runs_fused, tl
 
 TOTAL_ROWS = 512  # partial sums that one program adds at a time: their loads wait once
 TOTAL_COLUMNS = 8  # 32 bytes, one memory sector: as many programs as there can be without reading twice

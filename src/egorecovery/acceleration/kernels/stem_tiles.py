@@ -7,7 +7,7 @@ from typing import no_type_check
 
 from torch import Tensor
 
-from egorecovery.policy.kernels.dispatch import ceil_div, jit, tl
+from egorecovery.acceleration.kernels.dispatch import ceil_div, jit, tl
 
 WARPS = 4
 

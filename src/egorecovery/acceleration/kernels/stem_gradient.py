@@ -10,8 +10,8 @@ from typing import no_type_check
 import torch
 from torch import Tensor
 
-from egorecovery.policy.kernels.dispatch import jit, power_of_two_from, tl
-from egorecovery.policy.kernels.stem_tiles import (
+from egorecovery.acceleration.kernels.dispatch import jit, power_of_two_from, tl
+from egorecovery.acceleration.kernels.stem_tiles import (
     WARPS,
     GradientTile,
     add_tap_rows,

@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from egorecovery.policy.kernels.dispatch import is_power_of_two, jit, power_of_two_from, runs_fused, tl
+from egorecovery.acceleration.kernels.dispatch import is_power_of_two, jit, power_of_two_from, runs_fused, tl
+from egorecovery.policy import modulation as plain
 
 STEPS_AT_ONCE = 128  # of the horizon: all 100 of a chunk, so their loads wait once
 COLUMNS = 64  # 128 bytes of bfloat16, one line of the cache
@@ -28,18 +29,7 @@ def modulate(
     """H + alpha (H * Gamma + B), in the feature's dtype; alpha gets no gradient."""
     if _fits(feature_BHD, scale_BD, shift_BD, alpha_B):
         return _Modulate.apply(feature_BHD, scale_BD, shift_BD, alpha_B)
-    return plain_modulate(feature_BHD, scale_BD, shift_BD, alpha_B)
-
-
-def plain_modulate(
-    feature_BHD: Float[Tensor, "B H D"],
-    scale_BD: Float[Tensor, "B D"],
-    shift_BD: Float[Tensor, "B D"],
-    alpha_B: Float[Tensor, " B"],
-) -> Float[Tensor, "B H D"]:
-    """What the kernel computes, which rounds once, at the end."""
-    alpha_B11 = alpha_B.detach().to(feature_BHD.dtype)[:, None, None]
-    return feature_BHD + alpha_B11 * (feature_BHD * scale_BD[:, None] + shift_BD[:, None])
+    return plain.modulate(feature_BHD, scale_BD, shift_BD, alpha_B)
 
 
 def _fits(feature_BHD: Tensor, scale_BD: Tensor, shift_BD: Tensor, alpha_B: Tensor) -> bool:

@@ -13,12 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import group_norm as torch_group_norm
-from torch.nn.functional import relu as torch_relu
 
-from egorecovery.policy.kernels.dispatch import is_power_of_two, jit, power_of_two_from, runs_fused, tl
-from egorecovery.policy.kernels.group_norm_large import apply_kernel, gradient_kernel, reduce_kernel
-from egorecovery.policy.kernels.group_norm_parts import (
+from egorecovery.acceleration.kernels.deferred_gradients import norm_gradients
+from egorecovery.acceleration.kernels.dispatch import is_power_of_two, jit, power_of_two_from, runs_fused, tl
+from egorecovery.acceleration.kernels.group_norm_large import apply_kernel, gradient_kernel, reduce_kernel
+from egorecovery.acceleration.kernels.group_norm_parts import (
     EPSILON,
     arriving,
     map_parts,
@@ -27,7 +26,7 @@ from egorecovery.policy.kernels.group_norm_parts import (
     stats_kernel,
     total_of_group,
 )
-from egorecovery.policy.kernels.owed import norm_gradients
+from egorecovery.policy import vision as plain
 
 # Of one program: 64 per thread of four warps. With twice as many a map of 28 x 28 would fit by its 16 channels, but 32
 # bytes a pixel keep the cache busy: in a whole step, reading it twice in whole lines is faster. (Its variance then is
@@ -48,7 +47,7 @@ def group_norm_act(
     """relu(GN(image) + residual), channels last."""
     if runs_fused(image_NCHW, weight_C, bias_C, residual_NCHW) and group_norm_fits(image_NCHW, groups):
         return _GroupNormAct.apply(image_NCHW, groups, weight_C, bias_C, residual_NCHW, relu, False)
-    return plain_group_norm_act(image_NCHW, groups, weight_C, bias_C, residual_NCHW, relu)
+    return plain.group_norm(image_NCHW, groups, weight_C, bias_C, residual_NCHW, relu)
 
 
 def group_norm_act_twice(
@@ -66,26 +65,8 @@ def group_norm_act_twice(
     """
     if runs_fused(image_NCHW, weight_C, bias_C, residual_NCHW) and group_norm_fits(image_NCHW, groups):
         return _GroupNormAct.apply(image_NCHW, groups, weight_C, bias_C, residual_NCHW, relu, True)
-    out_NCHW = plain_group_norm_act(image_NCHW, groups, weight_C, bias_C, residual_NCHW, relu)
+    out_NCHW = plain.group_norm(image_NCHW, groups, weight_C, bias_C, residual_NCHW, relu)
     return out_NCHW, out_NCHW
-
-
-def plain_group_norm_act(
-    image_NCHW: Float[Tensor, "N C H W"],
-    groups: int,
-    weight_C: Float[Tensor, " C"],
-    bias_C: Float[Tensor, " C"],
-    residual_NCHW: Float[Tensor, "N C H W"] | None = None,
-    relu: bool = True,
-) -> Float[Tensor, "N C H W"]:
-    """What the kernels compute."""
-    exact = torch.promote_types(image_NCHW.dtype, torch.float32)
-    out_NCHW = torch_group_norm(image_NCHW.to(exact), groups, weight_C.to(exact), bias_C.to(exact), EPSILON)
-    if residual_NCHW is not None:
-        out_NCHW = out_NCHW + residual_NCHW.to(exact)
-    if relu:
-        out_NCHW = torch_relu(out_NCHW)
-    return out_NCHW.to(image_NCHW.dtype).contiguous(memory_format=torch.channels_last)
 
 
 def group_norm_fits(image_NCHW: Tensor, groups: int) -> bool:

@@ -10,9 +10,9 @@ from typing import Any, no_type_check
 import torch
 from torch import Tensor
 
-from egorecovery.policy.kernels.dispatch import jit, tl
+from egorecovery.acceleration.kernels.dispatch import jit, tl
 
-PAYMENTS = 2  # of a step, beside its backward pass and at its end: as many tables may have the same shape
+FLUSHES = 2  # of a step, during its backward pass and at its end: as many tables may have the same shape
 
 
 class Addresses:
@@ -35,7 +35,7 @@ class Addresses:
 
     def _provide(self, like: Tensor) -> None:
         """A warm-up run asks for the same tables as the capture that follows it."""
-        if sum(spare.shape == like.shape for spare in self._spare) < PAYMENTS:
+        if sum(spare.shape == like.shape for spare in self._spare) < FLUSHES:
             self._spare.append(torch.empty_like(like, pin_memory=True))
 
     def _take(self, like: Tensor) -> Tensor:

@@ -14,8 +14,9 @@ from jaxtyping import Float, Float32, Int32, Int64, UInt8
 from torch import Tensor
 from torch.nn.functional import pad
 
+from egorecovery.acceleration.kernels.dispatch import ceil_div, jit, runs_fused, tl
 from egorecovery.errors import RecipeError
-from egorecovery.policy.kernels.dispatch import ceil_div, jit, runs_fused, tl
+from egorecovery.policy.augmentation import augmented
 
 CELL_CHANNELS = 16  # 2 x 2 x 3 colours and 4 zeros: 32 bytes a cell
 CELL_STEM_PADDING = 1  # `padding` of the 4x4 convolution; the other leading row and column are in the cells already
@@ -35,12 +36,9 @@ def gather_augmented(
     space_to_depth: bool = False,
     dtype: torch.dtype = torch.bfloat16,
 ) -> Float[Tensor, "*shown B C h w"]:
-    """Images (V, B, 3, H, W), or (B, 3, H, W) of one view; each view a contiguous channels-last batch.
+    """`policy.augmentation.augmented` of all views (V, B, 3, H, W), or of one (B, 3, H, W), in one launch.
 
-    A crop is (down, right, top, left, side): output pixel (y, x) shows input pixel (y + down, x + right), the nearest
-    one past the edge, except in the square from (top, left) of that side, which shows the mean colour. Colours in 0..1
-    become clamp(M rgb + t, 0, 1) with (M | t) the sample's colour matrix, then (rgb - mean) / std. With
-    `space_to_depth` the images are (.., 16, H/2 + 1, W/2 + 1): see `stem_weight_space_to_depth`.
+    With `space_to_depth` the images are (.., 16, H/2 + 1, W/2 + 1): see `stem_weight_space_to_depth`.
     """
     height, width = frames_FVHW3.shape[2:4]
     if space_to_depth and (height % 2 or width % 2):
@@ -49,44 +47,18 @@ def gather_augmented(
     if runs_fused(colour_B34, mean_3, std_3) and frames_FVHW3.device == colour_B34.device:
         images = _gather(frames_FVHW3, index_B, colour_B34, crop_BV5, mean_3, std_3, views, space_to_depth, dtype)
     else:
-        images = plain_gather_augmented(
-            frames_FVHW3, index_B, colour_B34, crop_BV5, mean_3, std_3, views, space_to_depth, dtype
-        )
+        images = augmented(frames_FVHW3[:, views], index_B, colour_B34, crop_BV5[:, views], mean_3, std_3, dtype)
+        images = in_cells(images) if space_to_depth else images
     return images if view is None else images[0]
 
 
-def plain_gather_augmented(
-    frames_FVHW3: UInt8[Tensor, "F V H W 3"],
-    index_B: Int64[Tensor, " B"],
-    colour_B34: Float32[Tensor, "B 3 4"],
-    crop_BV5: Int32[Tensor, "B V 5"],
-    mean_3: Float32[Tensor, " 3"],
-    std_3: Float32[Tensor, " 3"],
-    views: list[int],
-    space_to_depth: bool,
-    dtype: torch.dtype,
-) -> Float[Tensor, "shown B C h w"]:
-    """What the kernel computes."""
-    height, width = frames_FVHW3.shape[2:4]
-    batches = []
-    for view in views:
-        down_B1, right_B1, top_B1, left_B1, side_B1 = crop_BV5[:, view, :, None].unbind(1)
-        y_H, x_W = (torch.arange(size, device=crop_BV5.device) for size in (height, width))
-        y_BH = (y_H + down_B1).clamp(0, height - 1)
-        x_BW = (x_W + right_B1).clamp(0, width - 1)
-        hidden_BHW = ((y_H >= top_B1) & (y_H < top_B1 + side_B1))[:, :, None]
-        hidden_BHW = hidden_BHW & ((x_W >= left_B1) & (x_W < left_B1 + side_B1))[:, None]
-        shown_BHW3 = frames_FVHW3[index_B[:, None, None], view, y_BH[:, :, None], x_BW[:, None, :]].float() / 255
-        linear_B133, offset_B113 = colour_B34[:, None, :, :3], colour_B34[:, None, None, :, 3]
-        mixed_BHW3 = (shown_BHW3 @ linear_B133.transpose(-1, -2) + offset_B113).clamp(0, 1)
-        normed_BHW3 = (mixed_BHW3 - mean_3) / std_3
-        batches.append(normed_BHW3.masked_fill(hidden_BHW[..., None], 0).to(dtype))
-    images_VBHW3 = torch.stack(batches)
-    if space_to_depth:
-        cells = images_VBHW3.unflatten(3, (width // 2, 2)).unflatten(2, (height // 2, 2))  # V B h 2 w 2 3
-        cells_VBhwC = cells.permute(0, 1, 2, 4, 3, 5, 6).flatten(-3)
-        images_VBHW3 = pad(cells_VBhwC, (0, CELL_CHANNELS - 12, 1, 0, 1, 0))
-    return images_VBHW3.permute(0, 1, 4, 2, 3)
+def in_cells(images_VB3HW: Float[Tensor, "V B 3 H W"]) -> Float[Tensor, "V B 16 h w"]:
+    """Pictures cut into 2x2 cells, as the kernel writes them."""
+    height, width = images_VB3HW.shape[-2:]
+    images_VBHW3 = images_VB3HW.permute(0, 1, 3, 4, 2)
+    cells = images_VBHW3.unflatten(3, (width // 2, 2)).unflatten(2, (height // 2, 2))  # V B h 2 w 2 3
+    cells_VBhwC = cells.permute(0, 1, 2, 4, 3, 5, 6).flatten(-3)
+    return pad(cells_VBhwC, (0, CELL_CHANNELS - 12, 1, 0, 1, 0)).permute(0, 1, 4, 2, 3)
 
 
 def stem_weight_space_to_depth(weight_O377: Float[Tensor, "O 3 7 7"]) -> Float[Tensor, "O 16 4 4"]:

@@ -13,9 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import linear
 
-from egorecovery.policy.kernels.dispatch import (
+from egorecovery.acceleration.kernels.dispatch import (
     INTERPRETED,
     ceil_div,
     is_power_of_two,
@@ -24,6 +23,7 @@ from egorecovery.policy.kernels.dispatch import (
     runs_fused,
     tl,
 )
+from egorecovery.policy import action_head as plain
 
 ROWS = 64  # of one tile: the rows of a tensor-core product over four warps
 DEPTH = 256  # numbers of the width at a time, forward
@@ -40,15 +40,7 @@ def project(
     """feature x weight^T + bias, in float32 whatever they come in."""
     if _fits(feature, weight_AD, bias_A):
         return _Project.apply(feature, weight_AD, bias_A)
-    return plain_project(feature, weight_AD, bias_A)
-
-
-def plain_project(
-    feature: Float[Tensor, "*rows D"], weight_AD: Float[Tensor, "A D"], bias_A: Float[Tensor, " A"]
-) -> Float[Tensor, "*rows A"]:
-    """What the kernel computes."""
-    exact = torch.promote_types(feature.dtype, torch.float32)
-    return linear(feature.to(exact), weight_AD.to(exact), bias_A.to(exact))
+    return plain.project(feature, weight_AD, bias_A)
 
 
 def _fits(feature: Tensor, weight_AD: Tensor, bias_A: Tensor) -> bool:

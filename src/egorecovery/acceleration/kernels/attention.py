@@ -15,9 +15,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import scaled_dot_product_attention
 
-from egorecovery.policy.kernels.dispatch import INTERPRETED, jit, power_of_two_from, runs_fused, tl, warps_for
+from egorecovery.acceleration.kernels.dispatch import INTERPRETED, jit, power_of_two_from, runs_fused, tl, warps_for
+from egorecovery.policy import attention as plain
 
 LONGEST = 128  # tokens; beyond it a probability tile no longer fits in registers
 HEAD_WIDTHS = (16, 32, 64)
@@ -48,7 +48,7 @@ def self_attention(
     query_BMD, key_BND, value_BND = _queries_keys_values(qkv_BN3D, readers)
     if _fits(query_BMD, key_BND, heads):
         return _SelfAttention.apply(qkv_BN3D, heads, readers)
-    return plain_attention(query_BMD, key_BND, value_BND, heads)
+    return plain.attention(query_BMD, key_BND, value_BND, heads)
 
 
 def cross_attention(
@@ -58,19 +58,7 @@ def cross_attention(
     key_BND, value_BND = kv_BN2D.chunk(2, dim=-1)
     if _fits(query_BMD, key_BND, heads):
         return _CrossAttention.apply(query_BMD, kv_BN2D, heads)
-    return plain_attention(query_BMD, key_BND, value_BND, heads)
-
-
-def plain_attention(
-    query_BMD: Float[Tensor, "B M D"], key_BND: Float[Tensor, "B N D"], value_BND: Float[Tensor, "B N D"], heads: int
-) -> Float[Tensor, "B M D"]:
-    """What the kernels compute."""
-
-    def per_head(tokens_BND: Tensor) -> Tensor:
-        return tokens_BND.unflatten(-1, (heads, -1)).transpose(1, 2)
-
-    out_BHMW = scaled_dot_product_attention(per_head(query_BMD), per_head(key_BND), per_head(value_BND))
-    return out_BHMW.transpose(1, 2).flatten(-2)
+    return plain.attention(query_BMD, key_BND, value_BND, heads)
 
 
 def _queries_keys_values(qkv_BN3D: Tensor, readers: int | None) -> tuple[Tensor, Tensor, Tensor]:

@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import conv2d
 
-from egorecovery.policy.kernels.augment import CELL_STEM_PADDING, stem_weight_space_to_depth
-from egorecovery.policy.kernels.dispatch import ceil_div, is_power_of_two, jit, power_of_two_from, runs_fused, tl
-from egorecovery.policy.kernels.group_norm_parts import MOST_PARTS
-from egorecovery.policy.kernels.stem_gradient import stem_weight_gradient
-from egorecovery.policy.kernels.stem_tiles import WARPS, cells_of, patch_sizes, pixels_of, tap
+from egorecovery.acceleration.kernels.augment import CELL_STEM_PADDING, stem_weight_space_to_depth
+from egorecovery.acceleration.kernels.dispatch import ceil_div, is_power_of_two, jit, power_of_two_from, runs_fused, tl
+from egorecovery.acceleration.kernels.group_norm_parts import MOST_PARTS
+from egorecovery.acceleration.kernels.stem_gradient import stem_weight_gradient
+from egorecovery.acceleration.kernels.stem_tiles import WARPS, cells_of, patch_sizes, pixels_of, tap
 
 # Compiled for sm_90: up to 250 registers and 40 KB of shared memory, so two programs per multiprocessor of an H200.
 PIXELS = 64  # of a tile: the rows of a tensor-core product. A patch is then 16 x 16, which divides 48 and 112

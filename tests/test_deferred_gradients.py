@@ -1,4 +1,4 @@
-"""Gradients of weights that are owed until the end of a backward pass, and then paid at once."""
+"""Weight gradients that are deferred to the end of a backward pass, and then computed in one launch."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,21 +9,21 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402 - torch is an extra
 from torch.autograd.function import once_differentiable  # noqa: E402
 
-from egorecovery.policy.kernels import (  # noqa: E402
-    Account,
-    gradients_owed,
+from egorecovery.acceleration.kernels import (  # noqa: E402
+    Ledger,
+    deferred_gradients,
+    deferring,
+    flush_when_reached,
     group_norm_act,
     layer_norm,
     linear,
     mlp,
-    owed,
-    pay_when_reached,
     plain_kernels,
 )
-from egorecovery.policy.kernels.addresses import Addresses  # noqa: E402
-from egorecovery.policy.kernels.dispatch import INTERPRETED, triton  # noqa: E402
-from egorecovery.policy.kernels.norm_totals import many_totals, plain_many_totals  # noqa: E402
-from egorecovery.policy.kernels.weight_gradients import plain_weight_gradients, weight_gradients  # noqa: E402
+from egorecovery.acceleration.kernels.addresses import Addresses  # noqa: E402
+from egorecovery.acceleration.kernels.dispatch import INTERPRETED, triton  # noqa: E402
+from egorecovery.acceleration.kernels.norm_totals import many_totals, plain_many_totals  # noqa: E402
+from egorecovery.acceleration.kernels.weight_gradients import plain_weight_gradients, weight_gradients  # noqa: E402
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
@@ -45,13 +45,13 @@ class Product(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, d_out: Tensor) -> tuple[Tensor, Tensor | None]:
         given, weight = ctx.saved_tensors
-        return d_out @ weight, owed.weight_gradient(weight, d_out, given)
+        return d_out @ weight, deferred_gradients.weight_gradient(weight, d_out, given)
 
 
 @pytest.fixture
 def takes_all(monkeypatch) -> Iterator[None]:
-    """Accounts take whatever has a place, of any size, and pay in plain torch."""
-    monkeypatch.setattr(owed, "takes_product", lambda *_: True)
+    """Ledgers take whatever has a destination, of any size, and flush in plain torch."""
+    monkeypatch.setattr(deferred_gradients, "takes_product", lambda *_: True)
     with plain_kernels():
         yield
 
@@ -61,7 +61,7 @@ def weights(count: int = 2) -> list[torch.nn.Parameter]:
     return [torch.nn.Parameter(torch.randn(4, 4, generator=generator)) for _ in range(count)]
 
 
-def places_of(parameters: list[torch.nn.Parameter]) -> dict[int, Tensor]:
+def destinations_of(parameters: list[torch.nn.Parameter]) -> dict[int, Tensor]:
     return {id(weight): torch.full_like(weight, float("nan")) for weight in parameters}
 
 
@@ -71,17 +71,17 @@ def gradients(parameters: list[torch.nn.Parameter], loss: Callable[[], Tensor]) 
 
 
 @pytest.mark.usefixtures("takes_all")
-def test_paid_gradients_are_those_of_an_ordinary_backward_pass_and_lie_where_they_are_wanted() -> None:
+def test_flushed_gradients_are_those_of_an_ordinary_backward_pass_and_lie_where_they_are_wanted() -> None:
     first, second = weights()
     given = torch.randn(6, 4)
     loss = lambda: Product.apply(Product.apply(given, first).relu(), second).square().sum()  # noqa: E731
     wanted = gradients([first, second], loss)
-    account = Account(places_of([first, second]))
-    with gradients_owed(account):
+    ledger = Ledger(destinations_of([first, second]))
+    with deferring(ledger):
         loss().backward()
-        assert first.grad is None  # until it is paid
+        assert first.grad is None  # until the flush
     for weight, gradient in zip((first, second), wanted, strict=True):
-        assert weight.grad is account.places[id(weight)]
+        assert weight.grad is ledger.destinations[id(weight)]
         torch.testing.assert_close(weight.grad, gradient)
 
 
@@ -91,18 +91,18 @@ def test_a_weight_that_is_used_twice_gets_the_sum_of_both_gradients() -> None:
     given = torch.randn(6, 4)
     loss = lambda: Product.apply(Product.apply(given, weight).relu(), weight).square().sum()  # noqa: E731
     (wanted,) = gradients([weight], loss)
-    account = Account(places_of([weight]))
-    with gradients_owed(account):
+    ledger = Ledger(destinations_of([weight]))
+    with deferring(ledger):
         loss().backward()
-    assert weight.grad is account.places[id(weight)]
+    assert weight.grad is ledger.destinations[id(weight)]
     torch.testing.assert_close(weight.grad, wanted)
 
 
 @pytest.mark.usefixtures("takes_all")
-def test_a_weight_without_a_place_has_its_gradient_at_once() -> None:
+def test_a_weight_without_a_destination_has_its_gradient_at_once() -> None:
     first, second = weights()
     given = torch.randn(6, 4)
-    with gradients_owed(Account(places_of([first]))):
+    with deferring(Ledger(destinations_of([first]))):
         Product.apply(Product.apply(given, first), second).sum().backward()
         assert second.grad is not None
         assert first.grad is None
@@ -110,27 +110,27 @@ def test_a_weight_without_a_place_has_its_gradient_at_once() -> None:
 
 
 @pytest.mark.usefixtures("takes_all")
-def test_every_backward_pass_starts_with_nothing_owed() -> None:
+def test_every_backward_pass_starts_with_an_empty_ledger() -> None:
     (weight,) = weights(1)
     given = torch.randn(6, 4)
-    account = Account(places_of([weight]))
+    ledger = Ledger(destinations_of([weight]))
     for scale in (1.0, 3.0):
         weight.grad = None
-        with gradients_owed(account):
+        with deferring(ledger):
             (scale * Product.apply(given, weight)).sum().backward()
         torch.testing.assert_close(weight.grad, scale * given.sum(dim=0).expand(4, 4))
 
 
 @pytest.mark.usefixtures("takes_all")
-def test_what_a_failed_backward_pass_owed_is_not_paid_by_the_next() -> None:
+def test_what_a_failed_backward_pass_deferred_is_not_flushed_by_the_next() -> None:
     (weight,) = weights(1)
     given = torch.randn(6, 4)
-    account = Account(places_of([weight]))
+    ledger = Ledger(destinations_of([weight]))
 
     def one_pass(scale: float, arrived: Callable[[Tensor], None]) -> None:
         read = given.clone().requires_grad_()
-        read.register_hook(arrived)  # after the weight's gradient is owed
-        with gradients_owed(account):
+        read.register_hook(arrived)  # after the weight's gradient is deferred
+        with deferring(ledger):
             (scale * Product.apply(read, weight)).sum().backward()
 
     def fail(_: Tensor) -> None:
@@ -147,15 +147,15 @@ def test_what_a_failed_backward_pass_owed_is_not_paid_by_the_next() -> None:
 def test_gradients_that_were_not_dropped_add_up_over_passes() -> None:
     (weight,) = weights(1)
     given = torch.randn(6, 4)
-    account = Account(places_of([weight]))
+    ledger = Ledger(destinations_of([weight]))
     for scale in (1.0, 3.0):
-        with gradients_owed(account):
+        with deferring(ledger):
             (scale * Product.apply(given, weight)).sum().backward()
     torch.testing.assert_close(weight.grad, 4 * given.sum(dim=0).expand(4, 4))
 
 
 @pytest.mark.usefixtures("takes_all")
-def test_what_is_paid_halfway_is_not_overwritten_by_a_later_use() -> None:
+def test_what_is_flushed_halfway_is_not_overwritten_by_a_later_use() -> None:
     first, second = weights()
     given = torch.randn(6, 4)
 
@@ -165,36 +165,36 @@ def test_what_is_paid_halfway_is_not_overwritten_by_a_later_use() -> None:
         return Product.apply(between, first).square().sum()
 
     wanted = gradients([first, second], loss)
-    account = Account(places_of([first, second]))
-    with gradients_owed(account):
-        loss(account.pay_beside).backward()
-        assert bool(account.places[id(first)].isfinite().all())  # paid by now
+    ledger = Ledger(destinations_of([first, second]))
+    with deferring(ledger):
+        loss(ledger.flush_async).backward()
+        assert bool(ledger.destinations[id(first)].isfinite().all())  # flushed by now
     for weight, gradient in zip((first, second), wanted, strict=True):
-        assert weight.grad is account.places[id(weight)]
+        assert weight.grad is ledger.destinations[id(weight)]
         torch.testing.assert_close(weight.grad, gradient)
 
 
 @pytest.mark.usefixtures("takes_all")
-def test_a_backward_pass_that_fails_leaves_no_account_open() -> None:
+def test_a_backward_pass_that_fails_leaves_no_ledger_open() -> None:
     (weight,) = weights(1)
-    with pytest.raises(RuntimeError, match="on purpose"), gradients_owed(Account(places_of([weight]))):
+    with pytest.raises(RuntimeError, match="on purpose"), deferring(Ledger(destinations_of([weight]))):
         raise RuntimeError("on purpose")
     Product.apply(torch.randn(6, 4), weight).sum().backward()
     assert weight.grad is not None
 
 
-def test_a_float32_gradient_is_never_owed() -> None:
+def test_a_float32_gradient_is_never_deferred() -> None:
     weight = torch.nn.Parameter(torch.randn(128, 256))
-    account = Account(places_of([weight]))
-    with gradients_owed(account):
+    ledger = Ledger(destinations_of([weight]))
+    with deferring(ledger):
         linear(torch.randn(2, 64, 256), weight).sum().backward()
         assert weight.grad is not None
-    assert weight.grad is not account.places[id(weight)]
+    assert weight.grad is not ledger.destinations[id(weight)]
 
 
 @pytest.mark.gpu
 @needs_kernels
-def test_products_and_norms_are_paid_what_they_get_at_once() -> None:
+def test_deferred_products_and_norms_are_those_computed_at_once() -> None:
     generator = torch.Generator().manual_seed(0)
     half = {"device": DEVICE, "dtype": HALF}
     weight = torch.nn.Parameter((torch.randn(128, 256, generator=generator) / 16).to(**half))
@@ -208,11 +208,11 @@ def test_products_and_norms_are_paid_what_they_get_at_once() -> None:
         return group_norm_act(image, 4, *scales[2:]).float().square().mean()
 
     wanted = gradients(parameters, loss)
-    account = Account(places_of(parameters))
-    with gradients_owed(account):
+    ledger = Ledger(destinations_of(parameters))
+    with deferring(ledger):
         loss().backward()
     for parameter, gradient in zip(parameters, wanted, strict=True):
-        assert parameter.grad is account.places[id(parameter)]
+        assert parameter.grad is ledger.destinations[id(parameter)]
         torch.testing.assert_close(parameter.grad, gradient, rtol=1e-2, atol=1e-4)
 
 
@@ -259,16 +259,16 @@ def test_sums_of_many_norms_in_one_launch_are_each_what_torch_says(partials: int
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not CUDA, reason="needs CUDA")
-def test_a_captured_backward_pass_pays_at_every_replay() -> None:
+def test_a_captured_backward_pass_flushes_at_every_replay() -> None:
     """On the weights and inputs of that moment, with addresses written at capture."""
     rise = torch.nn.Parameter(torch.randn(512, 256, device="cuda", dtype=torch.bfloat16) / 16)
     fall = torch.nn.Parameter(torch.randn(256, 512, device="cuda", dtype=torch.bfloat16) / 16)
     tokens = torch.randn(4, 64, 256, device="cuda", dtype=torch.bfloat16, requires_grad=True)
-    account = Account(places_of([rise, fall]))
+    ledger = Ledger(destinations_of([rise, fall]))
 
     def step() -> None:
         rise.grad = fall.grad = tokens.grad = None
-        with gradients_owed(account):
+        with deferring(ledger):
             mlp(tokens, rise, fall).float().square().sum().backward()
 
     side = torch.cuda.Stream()
@@ -282,10 +282,10 @@ def test_a_captured_backward_pass_pays_at_every_replay() -> None:
     for _ in range(3):
         with torch.no_grad():
             tokens.copy_(torch.randn_like(tokens))
-        for place in account.places.values():
+        for place in ledger.destinations.values():
             place.fill_(float("nan"))
         graph.replay()
-        found = [account.places[id(weight)].clone() for weight in (rise, fall)]
+        found = [ledger.destinations[id(weight)].clone() for weight in (rise, fall)]
         wanted = torch.autograd.grad(mlp(tokens, rise, fall).float().square().sum(), [rise, fall])
         for ours, theirs in zip(found, wanted, strict=True):
             assert float((ours.float() - theirs.float()).norm() / theirs.float().norm()) < 1e-2
@@ -293,21 +293,21 @@ def test_a_captured_backward_pass_pays_at_every_replay() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not CUDA, reason="needs CUDA")
-def test_a_graph_holds_two_payments_of_the_same_size() -> None:
+def test_a_graph_holds_two_flushes_of_the_same_size() -> None:
     """One beside the backward pass and one at its end, each with a table of its own."""
     parameters = [torch.nn.Parameter(torch.randn(256, 256, device="cuda", dtype=torch.bfloat16) / 16) for _ in range(2)]
     tokens = torch.randn(4, 64, 256, device="cuda", dtype=torch.bfloat16)
-    account = Account(places_of(parameters))
+    ledger = Ledger(destinations_of(parameters))
 
     def loss() -> Tensor:
         between = linear(tokens, parameters[0])
-        pay_when_reached(between)
+        flush_when_reached(between)
         return linear(between, parameters[1]).float().square().sum()
 
     def step() -> None:
         for parameter in parameters:
             parameter.grad = None
-        with gradients_owed(account):
+        with deferring(ledger):
             loss().backward()
 
     side = torch.cuda.Stream()
@@ -319,10 +319,10 @@ def test_a_graph_holds_two_payments_of_the_same_size() -> None:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    for place in account.places.values():
+    for place in ledger.destinations.values():
         place.fill_(float("nan"))
     graph.replay()
     wanted = gradients(parameters, loss)
     for parameter, gradient in zip(parameters, wanted, strict=True):
-        found = account.places[id(parameter)].float()
+        found = ledger.destinations[id(parameter)].float()
         assert float((found - gradient.float()).norm() / gradient.float().norm()) < 1e-2

@@ -1,4 +1,4 @@
-"""Work that need not wait for other work, at the same time on a GPU.
+"""Concurrent CUDA streams, for work that need not wait for other work.
 
 One view's convolutions or one decoder's products fill only a part of a large GPU. On streams of their own the parts
 share it, forward and, because autograd runs each operation on the stream of its forward, backward too.
@@ -12,23 +12,23 @@ import torch
 from torch import Tensor
 
 Result = TypeVar("Result")
-URGENT = -1  # priority of streams that a step waits for: gradients of weights (kernels/owed.py) take what these leave
+HIGH_PRIORITY = -1  # of streams that a step waits for: deferred weight gradients take what these leave
 
 _streams: dict[tuple[torch.device, int | str], torch.cuda.Stream] = {}
 
 
-def side_by_side(parts: Sequence[Callable[[], Result]], *needs: Tensor) -> list[Result]:
-    """The results of all parts. `needs` are the inputs they share, which must not be freed under them."""
-    if not needs[0].is_cuda or len(parts) < 2:
+def run_concurrently(parts: Sequence[Callable[[], Result]], *inputs: Tensor) -> list[Result]:
+    """The results of all parts. `inputs` are the tensors they share, which must not be freed under them."""
+    if not inputs[0].is_cuda or len(parts) < 2:
         return [part() for part in parts]
-    device = needs[0].device
+    device = inputs[0].device
     here = torch.cuda.current_stream(device)
     results: list[Result] = []
     for index, part in enumerate(parts[1:]):
         side = _stream(device, index)
         side.wait_stream(here)
-        for need in needs:
-            need.record_stream(side)
+        for shared in inputs:
+            shared.record_stream(side)
         with torch.cuda.stream(side):
             results.append(part())
     results.insert(0, parts[0]())
@@ -37,7 +37,7 @@ def side_by_side(parts: Sequence[Callable[[], Result]], *needs: Tensor) -> list[
     return results
 
 
-def aside(purpose: str, device: torch.device, work: Callable[..., Result], *given: Any) -> Callable[[], Result]:
+def launch_async(purpose: str, device: torch.device, work: Callable[..., Result], *given: Any) -> Callable[[], Result]:
     """Starts `work(*given)`, which nobody waits for yet; returns what waits for it, and must be called.
 
     Until then nothing that the work reads may be changed, and nothing that it changes may be read. What it is given
@@ -84,5 +84,5 @@ def _join(here: torch.cuda.Stream, side: torch.cuda.Stream, result: Any) -> None
 def _stream(device: torch.device, purpose: int | str) -> torch.cuda.Stream:
     """Streams are few and kept: a graph remembers those it was captured on."""
     if (device, purpose) not in _streams:
-        _streams[device, purpose] = torch.cuda.Stream(device, priority=URGENT)
+        _streams[device, purpose] = torch.cuda.Stream(device, priority=HIGH_PRIORITY)
     return _streams[device, purpose]

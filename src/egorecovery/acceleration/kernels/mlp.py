@@ -17,9 +17,10 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import gelu, linear
+from torch.nn.functional import linear
 
-from egorecovery.policy.kernels.dispatch import (
+from egorecovery.acceleration.kernels.deferred_gradients import weight_gradient
+from egorecovery.acceleration.kernels.dispatch import (
     INTERPRETED,
     ceil_div,
     has_copy_engine,
@@ -31,7 +32,7 @@ from egorecovery.policy.kernels.dispatch import (
     tl,
     warps_for,
 )
-from egorecovery.policy.kernels.owed import weight_gradient
+from egorecovery.policy import attention as plain
 
 
 @dataclass
@@ -62,18 +63,11 @@ def mlp(
 ) -> Float[Tensor, "*rows D"]:
     """Up to the hidden width, GELU in its tanh form, and down again."""
     if not _fits(tokens, rise_HD, fall_DH):
-        return plain_mlp(tokens, rise_HD, fall_DH)
+        return plain.mlp(tokens, rise_HD, fall_DH)
     if torch.is_grad_enabled() and (tokens.requires_grad or rise_HD.requires_grad or fall_DH.requires_grad):
         return _Mlp.apply(tokens, rise_HD, fall_DH)
     act_RH, _ = rise_gelu(_rows(tokens), rise_HD, with_slope=False)
     return linear(act_RH, fall_DH).view(tokens.shape)
-
-
-def plain_mlp(
-    tokens: Float[Tensor, "*rows D"], rise_HD: Float[Tensor, "H D"], fall_DH: Float[Tensor, "D H"]
-) -> Float[Tensor, "*rows D"]:
-    """What the kernels and the products around them compute."""
-    return linear(gelu(linear(tokens, rise_HD), approximate="tanh"), fall_DH)
 
 
 def _fits(tokens: Tensor, rise_HD: Tensor, fall_DH: Tensor) -> bool:

@@ -11,18 +11,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import layer_norm as torch_layer_norm
 
-from egorecovery.policy.kernels.dispatch import (
+from egorecovery.acceleration.kernels.deferred_gradients import norm_gradients
+from egorecovery.acceleration.kernels.dispatch import (
     ceil_div,
     is_power_of_two,
     jit,
     runs_fused,
     tl,
 )
-from egorecovery.policy.kernels.owed import norm_gradients
+from egorecovery.policy import attention as plain
 
-EPSILON = 1e-5
 WIDEST = 1024
 TILE_NUMBERS = 4096  # of one program at a time: 32 per thread of four warps
 BACKWARD_PROGRAMS = 396  # three per multiprocessor of an H200; each warp leaves a partial sum of parameter gradients
@@ -36,7 +35,7 @@ def layer_norm(
     """Layer norm over the last axis, in the input's dtype; sums in float32."""
     if _fits(stream, None, None, weight_D, bias_D):
         return _AddLayerNorm.apply(stream, None, None, weight_D, bias_D)[1]
-    return plain_layer_norm(stream, weight_D, bias_D)
+    return plain.layer_norm(stream, weight_D, bias_D)
 
 
 def add_layer_norm(
@@ -53,32 +52,7 @@ def add_layer_norm(
     """
     if _fits(stream_BND, branch_BND, keep_B, weight_D, bias_D):
         return _AddLayerNorm.apply(stream_BND, branch_BND, keep_B, weight_D, bias_D)
-    return plain_add_layer_norm(stream_BND, branch_BND, keep_B, weight_D, bias_D)
-
-
-def plain_layer_norm(
-    stream: Float[Tensor, "*rows D"], weight_D: Float[Tensor, " D"], bias_D: Float[Tensor, " D"]
-) -> Float[Tensor, "*rows D"]:
-    """What the kernel computes."""
-    exact = torch.promote_types(stream.dtype, torch.float32)
-    normed = torch_layer_norm(stream.to(exact), weight_D.shape, weight_D.to(exact), bias_D.to(exact), EPSILON)
-    return normed.to(stream.dtype)
-
-
-def plain_add_layer_norm(
-    stream_BND: Float[Tensor, "B N D"],
-    branch_BND: Float[Tensor, "B N D"],
-    keep_B: Float[Tensor, " B"] | None,
-    weight_D: Float[Tensor, " D"],
-    bias_D: Float[Tensor, " D"],
-) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B N D"]]:
-    """What the kernel computes."""
-    exact = torch.promote_types(stream_BND.dtype, torch.float32)
-    kept_BND = branch_BND.to(exact)
-    if keep_B is not None:
-        kept_BND = keep_B.detach().to(exact)[:, None, None] * kept_BND
-    added_BND = (stream_BND.to(exact) + kept_BND).to(stream_BND.dtype)
-    return added_BND, plain_layer_norm(added_BND, weight_D, bias_D).to(branch_BND.dtype)
+    return plain.add_layer_norm(stream_BND, branch_BND, keep_B, weight_D, bias_D)
 
 
 def _fits(stream: Tensor, branch: Tensor | None, keep_B: Tensor | None, weight_D: Tensor, bias_D: Tensor) -> bool:
@@ -102,7 +76,7 @@ class _AddLayerNorm(torch.autograd.Function):
         tile_rows = TILE_NUMBERS // width
         tokens = stream.shape[-2] if stream.ndim > 1 else 1
         _layer_norm_forward_kernel[(ceil_div(rows, tile_rows),)](
-            stream, branch, keep_B, weight_D, bias_D, added, normed, mean_R, rstd_R, rows, tokens, EPSILON,
+            stream, branch, keep_B, weight_D, bias_D, added, normed, mean_R, rstd_R, rows, tokens, plain.EPSILON,
             D=width, ROWS=tile_rows, HAS_BRANCH=branch is not None, HAS_KEEP=keep_B is not None, num_warps=WARPS,
         )  # fmt: skip
         ctx.save_for_backward(stream if added is None else added, keep_B, weight_D, bias_D, mean_R, rstd_R)

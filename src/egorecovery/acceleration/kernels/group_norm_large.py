@@ -3,8 +3,8 @@
 # N images, C channels, P pixels, S parts of an image
 from typing import no_type_check
 
-from egorecovery.policy.kernels.dispatch import jit, tl
-from egorecovery.policy.kernels.group_norm_parts import arriving, gradient_means, masked, scale_and_shift
+from egorecovery.acceleration.kernels.dispatch import jit, tl
+from egorecovery.acceleration.kernels.group_norm_parts import arriving, gradient_means, masked, scale_and_shift
 
 
 @jit

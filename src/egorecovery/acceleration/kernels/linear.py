@@ -1,4 +1,4 @@
-"""A product with a weight, whose gradient is left for later where an account is open (see `owed`)."""
+"""A product with a weight, whose gradient is deferred where a ledger is open (see `deferred_gradients`)."""
 
 # R rows, M outputs, N inputs
 from typing import Any
@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear as torch_linear
 
-from egorecovery.policy.kernels.dispatch import runs_fused
-from egorecovery.policy.kernels.owed import weight_gradient
+from egorecovery.acceleration.kernels.deferred_gradients import weight_gradient
+from egorecovery.acceleration.kernels.dispatch import runs_fused
 
 
 def linear(given: Float[Tensor, "*rows N"], weight_MN: Float[Tensor, "M N"]) -> Float[Tensor, "*rows M"]:

@@ -5,7 +5,7 @@ from typing import Any, no_type_check
 
 from torch import Tensor
 
-from egorecovery.policy.kernels.dispatch import ceil_div, jit, power_of_two_from, tl
+from egorecovery.acceleration.kernels.dispatch import ceil_div, jit, power_of_two_from, tl
 
 EPSILON = 1e-5
 NUMBERS_PER_PART = 32768
