@@ -41,6 +41,9 @@ SPOILED = {
         state=spoiled(GOOD.state, (7, 3), np.nan)
     ),
     "action: NaN or infinite in 2 of 40": make_episode(action=spoiled(GOOD.action, slice(3, 5), np.inf)),
+    "effector_m: the right effector jumps 1.0[0-9] m at t=0.76 s": make_episode(
+        effector_m=np.concatenate([GOOD.effector_m[:20], GOOD.effector_m[20:] + np.array([[0, 0, 0], [0, 1, 0]], "f4")])
+    ),
     "timestamps_s: not the 25 Hz grid": make_episode(
         timestamps_s=np.concatenate([np.arange(20) / 25, 0.001 + np.arange(20, 40) / 25])
     ),

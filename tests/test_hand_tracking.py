@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import sys
 import zipfile
 from dataclasses import replace
@@ -114,6 +115,60 @@ def test_what_the_tracker_filled_in_counts_as_not_seen(tmp_path):
     filled[20:35, 0] = True  # half a second
     tracks = HandFile.load(write_hands(tmp_path / "h.npz", filled=filled)).tracks()
     np.testing.assert_array_equal(tracks.seen(0.5), ~filled)
+
+
+class Tensor(np.ndarray):
+    """As much of torch's as the documented script asks for."""
+
+    def cpu(self) -> "Tensor":
+        return self
+
+    def numpy(self) -> np.ndarray:
+        return np.asarray(self)
+
+
+def hawor_results(seen: dict[int, list[range]]) -> dict[str, object]:
+    """What HaWoR's demo has in hand after its infiller, here of the hands above; its MANO models are a stand-in."""
+    keypoints = hand_arrays()["keypoints"].transpose(1, 0, 2, 3)
+    root_m = keypoints[:, :, 0].astype(np.float32).view(Tensor)
+
+    def mano(hand: int):
+        def run(trans, root_orient, hand_pose, is_right=None, betas=None, use_cuda=True):
+            assert trans.shape == root_orient.shape == (1, SAMPLES, 3)
+            assert (hand_pose.shape, betas.shape) == ((1, SAMPLES, 45), (1, SAMPLES, 10))
+            shape_m = keypoints[hand, 0] - keypoints[hand, 0, 0]
+            joints = np.asarray(trans)[:, :, None] + shape_m
+            return {"joints": joints.view(Tensor), "vertices": np.zeros((1, SAMPLES, 778, 3)).view(Tensor)}
+
+        return run
+
+    poses = np.tile(np.eye(3, dtype=np.float32), (SAMPLES, 1, 1)).view(Tensor)
+    return {
+        "np": np,
+        "run_mano_left": mano(0),
+        "run_mano": mano(1),
+        "pred_trans": root_m,
+        "pred_rot": np.zeros((2, SAMPLES, 3), np.float32).view(Tensor),
+        "pred_hand_pose": np.zeros((2, SAMPLES, 45), np.float32).view(Tensor),
+        "pred_betas": np.zeros((2, SAMPLES, 10), np.float32).view(Tensor),
+        "frame_chunks_all": {hand: [np.array(chunk) for chunk in chunks] for hand, chunks in seen.items()},
+        "R_c2w_sla_all": poses,
+        "t_c2w_sla_all": np.zeros((SAMPLES, 3), np.float32).view(Tensor),
+    }
+
+
+def test_the_documented_script_for_hawor_writes_what_it_saw_and_marks_what_it_filled(tmp_path, monkeypatch):
+    text = (Path(__file__).parents[1] / "docs" / "hand_tracks.md").read_text()
+    [script] = [code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "run_mano_left" in code]
+    monkeypatch.chdir(tmp_path)
+    exec(script, hawor_results({0: [range(0, 20), range(26, 60)], 1: [range(60)]}))  # noqa: S102 - our documentation
+    tracks = HandFile.load(tmp_path / "hands.npz").tracks()
+    np.testing.assert_allclose(tracks.keypoints_m, hand_arrays()["keypoints"], atol=1e-6)
+    np.testing.assert_array_equal(np.flatnonzero(~tracks.seen(0.5)[:, 0]), np.arange(20, 26))
+    assert tracks.seen(0.5)[:, 1].all()
+    write_video(tmp_path / "hands.mp4")
+    [clip] = [HandClips.found([tmp_path / "hands.mp4"], HUMAN, tmp_path / "hands.npz", None)]
+    assert len(to_episode(clip.load(0, None))) == 50  # 59/30 s at 25 Hz
 
 
 def test_palm_rotation_of_the_simulated_hand_is_its_own_frame():

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -531,9 +532,33 @@ def test_import_counts_every_outcome_and_ends_in_1_when_something_wants_attentio
 
 
 def test_import_of_good_and_discarded_recordings_ends_in_0_and_shows_no_zeros(saved, tmp_path, capsys):
+    lost = saved.with_name("lost")
+    shutil.copytree(saved, lost)
+    said = json.loads((lost / "recording.json").read_text())
+    (lost / "recording.json").write_text(json.dumps({**said, "id": "lost"}))
+    change_hands(lost, confidence=np.zeros_like)
+    assert main(["import", str(saved), str(lost), "--out", str(tmp_path / "store")]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("1 accepted, 1 discarded\n")
+    assert f"next: egorecovery annotate {tmp_path / 'store'} --annotator YOU" in shown.replace("\n", " ")
+
+
+def test_an_import_that_adds_no_episode_ends_in_1_and_says_so(saved, tmp_path, capsys):
     change_hands(saved, confidence=np.zeros_like)
-    assert main(["import", str(saved), "--out", str(tmp_path / "store")]) == 0
-    assert capsys.readouterr().out.startswith("0 accepted, 1 discarded\n")
+    assert main(["import", str(saved), "--out", str(tmp_path / "store")]) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("0 accepted, 1 discarded\n")
+    assert "nothing new is in it" in shown
+
+
+@pytest.mark.parametrize("format", ["recordings", "aloha", "lerobot", "egoverse"])
+def test_an_import_of_nothing_is_refused_and_makes_no_store(format, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    said = [] if format == "recordings" else ["--task", "cube_stack", "--source", "robot_success"]
+    where = ["import", str(tmp_path / "empty"), "--out", str(tmp_path / "store"), "--format", format]
+    assert main([*where, *said]) == 2
+    assert f"{tmp_path / 'empty'}: no " in capsys.readouterr().err.replace("\n", " ")
+    assert not (tmp_path / "store").exists()
 
 
 # The example in docs/formats.md

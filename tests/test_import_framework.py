@@ -84,7 +84,7 @@ def test_the_command_line_fits_records_the_rule_and_resumes(raw, tmp_path, capsy
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert "2 accepted" in shown
-    assert f"next: egorecovery inspect {store}" in shown.replace("\n", " ")
+    assert f"next: egorecovery label {store}" in shown.replace("\n", " ")
     for name in EpisodeStore(store).ids():
         assert EpisodeStore(store).card(name).picture_fit == {"image_size": 32, "fit": "crop"}
     assert main(arguments) == 0

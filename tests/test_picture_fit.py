@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from egorecovery.capture.picture_fit import PictureFit
-from egorecovery.episodes import Intrinsics
+from egorecovery.episodes import Intrinsics, JpegFrames
 from egorecovery.errors import EpisodeError
 
 SIZES = st.integers(1, 300)
@@ -180,3 +180,25 @@ def test_importing_the_rule_loads_no_simulator_no_learning_and_no_store():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "side", "fit"),
+    [(480, 640, 96, "letterbox"), (480, 640, 64, "crop"), (1080, 1920, 224, "letterbox"), (1080, 1920, 64, "crop")],
+)
+def test_pictures_that_the_decoder_shrinks_first_are_nearly_those_that_are_fitted_whole(height, width, side, fit):
+    rule = PictureFit(side, fit)
+    grain = np.random.default_rng(3).integers(-8, 9, (height, width, 3))
+    frames = JpegFrames.encode([np.clip(smooth(height, width) + grain, 0, 255).astype(np.uint8)])
+    less = frames.shrunk(0, rule.least_hw(height, width))
+    assert less.shape == (height // 2, width // 2, 3)
+    difference = np.abs(rule.apply(less).astype(int) - rule.apply(frames[0]))
+    assert difference.mean() < 0.5
+    assert difference.max() <= 12
+
+
+def test_a_picture_that_is_not_made_much_smaller_or_has_no_half_is_decoded_whole():
+    frames = JpegFrames.encode([smooth(480, 640)])
+    np.testing.assert_array_equal(frames.shrunk(0, PictureFit(224, "letterbox").least_hw(480, 640)), frames[0])
+    odd = JpegFrames.encode([smooth(481, 641)])
+    assert odd.shrunk(0, (1, 1)).shape == (481, 641, 3)

@@ -159,11 +159,20 @@ def test_in_slow_mode_the_workcell_takes_longer_for_the_same_path():
         ({"action_space": "effector", "action_dim": 20}, "effector space"),
         ({"action_dim": 7}, "answers 7; the robot has 14"),
         ({"state_dim": 7}, "takes 7 joints"),
+        ({"hidden_embodiment": True}, "set hides_embodiment = True"),
     ],
 )
 def test_a_server_that_does_not_fit_the_robot_is_refused_before_anything_moves(told, words):
     robot = PointRobot()
     with ScriptedServer(**told) as server, pytest.raises(RobotError, match=words):
+        run_robot(robot, lambda: PolicyClient(server.url), LIMITS, attended=False)
+    assert not robot.commands
+
+
+def test_a_robot_that_hides_its_arms_and_a_policy_that_wants_to_see_them_do_not_go_together():
+    robot = PointRobot()
+    robot.hides_embodiment = True
+    with ScriptedServer() as server, pytest.raises(RobotError, match="hides its arms"):
         run_robot(robot, lambda: PolicyClient(server.url), LIMITS, attended=False)
     assert not robot.commands
 

@@ -32,7 +32,7 @@ from egorecovery.workcell.kinematics import workcell_arms
 SIDE = Path(__file__).with_name("lerobot_side.py")
 LEROBOT = ["lerobot==0.4.4", "accelerate"]  # their dependencies pin an older torch
 NEEDED = ["torch==2.13.0", "datasets>=4,<4.2", "huggingface_hub<1", "av", "deepdiff", "draccus==0.10.0", "einops"]
-NEEDED += ["jsonlines", "packaging", "pandas", "pillow", "psutil", "termcolor"]
+NEEDED += ["jsonlines", "packaging", "pandas", "pillow", "psutil", "safetensors", "termcolor"]
 TASK = PAPER_TASKS["cube_stack"]
 CODEC = 6.0  # mean difference of a picture, of 255, that a codec may make; another picture differs by more
 

@@ -46,10 +46,11 @@ def fitted(stream: CameraStream, fit: PictureFit | None) -> CameraStream:
 
 def _each_once(frames: JpegFrames, fit: PictureFit) -> Iterator[UInt8[ndarray, "S S 3"]]:
     """A frame that is shown again, because the camera is slower than the grid, is not decoded again."""
-    encoded, picture = frames.encoded(0), fit.apply(frames[0])
+    least_hw = fit.least_hw(*frames.size_hw)
+    encoded, picture = frames.encoded(0), fit.apply(frames.shrunk(0, least_hw))
     for index in range(len(frames)):
         if not np.array_equal(encoded, frames.encoded(index)):
-            encoded, picture = frames.encoded(index), fit.apply(frames[index])
+            encoded, picture = frames.encoded(index), fit.apply(frames.shrunk(index, least_hw))
         yield picture
 
 

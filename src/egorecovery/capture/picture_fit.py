@@ -18,6 +18,8 @@ from egorecovery.errors import EpisodeError
 Fit = Literal["letterbox", "crop", "exact"]
 FITS: tuple[Fit, ...] = get_args(Fit)
 _PIXEL = np.dtype((np.void, 12))  # three float32
+_SHARES = 256  # 255 grey levels times as many shares are just below 2 ** 16
+_FINE = 16  # rows in one new row; of more, 256 shares are too coarse
 LARGEST_PX = 4096  # of a square; a policy's are 64 to 512
 
 
@@ -95,8 +97,19 @@ class PictureFit:
             return picture
         placed = self._placed(height, width)
         part = picture[placed.top : placed.top + placed.height, placed.left : placed.left + placed.width]
-        scaled = _weighed_columns(_weighed_rows(part, placed.into_height), placed.into_width)
+        weigh_rows = _shrunk_rows if 1 < placed.height / placed.into_height <= _FINE else _weighed_rows
+        scaled = _weighed_columns(weigh_rows(part, placed.into_height), placed.into_width)
         return self._in_square(placed, np.rint(scaled, out=scaled).astype(np.uint8))
+
+    def least_hw(self, height: int, width: int) -> tuple[int, int]:
+        """How far a decoder may shrink a picture of that size by itself: to three times what is left of it here.
+
+        A JPEG decoder skips most of its work then, and averages as this does: the result differs by 0.05 to 0.2 grey
+        levels on average (640 x 480 into 64 and 96), less than the JPEG that is made of it.
+        """
+        placed = self._placed(height, width)
+        share = min(1.0, 3 * max(placed.into_width / placed.width, placed.into_height / placed.height))
+        return int(np.ceil(height * share)), int(np.ceil(width * share))
 
     def apply_depth(self, depth_mm: ndarray) -> UInt16[ndarray, "S S"]:
         """The nearest reading of a uint16 map (H, W): an average over an edge is nowhere. 0 is no reading."""
@@ -170,6 +183,19 @@ class PictureFit:
         return square
 
 
+def _shrunk_rows(picture: UInt8[ndarray, "H W 3"], into: int) -> Float32[ndarray, "N W 3"]:
+    """The same with shares of whole 256ths, in 16-bit integers: half the time, at most one grey level away."""
+    height, width = picture.shape[:2]
+    taps, shares = _whole_shares(height, into)
+    rows = np.ascontiguousarray(picture).reshape(height, -1)
+    total = np.zeros((into, width * 3), np.uint16)
+    for tap, share in zip(taps.T, shares.T, strict=True):
+        total += rows.take(tap, axis=0) * share[:, None]
+    shrunk = total.astype(np.float32)
+    shrunk *= np.float32(1 / _SHARES)
+    return shrunk.reshape(into, width, 3)
+
+
 def _weighed_rows(picture: UInt8[ndarray, "H W 3"], into: int) -> Float32[ndarray, "N W 3"]:
     """Each new row as a weighted sum of rows: one pass over whole rows for each of K."""
     height, width = picture.shape[:2]
@@ -203,6 +229,19 @@ def _taps(size: int, into: int) -> tuple[Int64[ndarray, "N K"], Float32[ndarray,
     taps.setflags(write=False)
     weights.setflags(write=False)
     return taps, weights
+
+
+@lru_cache(maxsize=64)
+def _whole_shares(size: int, into: int) -> tuple[Int64[ndarray, "N K"], UInt16[ndarray, "N K"]]:
+    """Shares that add up to 256: each is rounded down, and those that lost most get one more."""
+    taps, weights = _taps(size, into)
+    exact = weights.astype(np.float64) * _SHARES
+    shares = np.floor(exact)
+    lacking = (_SHARES - shares.sum(axis=1))[:, None]
+    rank = np.argsort(np.argsort(shares - exact, axis=1, kind="stable"), axis=1, kind="stable")
+    shares = (shares + (rank < lacking)).astype(np.uint16)
+    shares.setflags(write=False)
+    return taps, shares
 
 
 def _area(size: int, into: int) -> tuple[ndarray, ndarray]:

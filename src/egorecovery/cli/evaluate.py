@@ -43,6 +43,8 @@ class Evaluate:
     """Always the same light, colours and cameras."""
     clutter: bool = False
     """Distractors on the table."""
+    camera_size: str = ""
+    """Pictures of the workcell's cameras, such as 640x480, for policies of your own data; its rule fits them."""
     state_dropout: float = 0.0
     """Share of decisions made without proprioception, for policies that were trained with some of it dropped."""
     workers: int = 0
@@ -181,6 +183,7 @@ class Evaluate:
             varied_appearance=not self.plain_room,
             clutter=self.clutter,
             state_dropout=self.state_dropout,
+            camera_size=self.camera_size,
         )
 
     def _film(self, evaluation: "Evaluation", factory: "SourceFactory") -> list[Path]:

@@ -77,7 +77,7 @@ class Import:
         from egorecovery.cli.console import messages, progress_bar
         from egorecovery.cli.import_report import show, show_findings
         from egorecovery.episodes import AcceptanceLimits, EpisodeStore
-        from egorecovery.errors import RecipeError
+        from egorecovery.errors import RecipeError, RecordingError
         from egorecovery.executors import cores
 
         rules = ImportRules(
@@ -96,6 +96,8 @@ class Import:
         if (self.format != "recordings" or self.hands) and not self.json:
             for note in importer.findings().notes:
                 messages.print(f"note: {note}", soft_wrap=True)
+        if not importer.places():
+            raise RecordingError(f"{', '.join(map(str, self.paths))}: there is no episode in it; nothing was imported")
         imported: list[Imported] = []
         with EpisodeStore.create(self.out).writing() as writer, progress_bar("importing") as advance:
             if writer.recovered:
@@ -106,7 +108,8 @@ class Import:
             if self.format == "recordings":
                 adopt_logs(writer.store, map(Path, importer.places()))
         show(imported, self.out, as_json=self.json)
-        return 1 if any(one.outcome in (Outcome.CLASHING, Outcome.UNREADABLE) for one in imported) else 0
+        wanting = any(one.outcome in (Outcome.CLASHING, Outcome.UNREADABLE) for one in imported)
+        return 1 if wanting or not any(one.accepted for one in imported) else 0
 
     def _picture_fit(self) -> "PictureFit | None":
         from egorecovery.capture import PictureFit

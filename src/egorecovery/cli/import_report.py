@@ -46,7 +46,19 @@ def show(imported: Sequence[Imported], store: Path, *, as_json: bool) -> None:
     console.print(f"store: {store}", soft_wrap=True)
     if not any(one.accepted for one in imported):
         console.print("nothing new is in it: mend what is named above, then run the same command again")
-    console.print(f"next: egorecovery inspect {store}", soft_wrap=True)
+        console.print(f"next: egorecovery inspect {store}", soft_wrap=True)
+        return
+    console.print(f"next: {_next(imported, store)}", soft_wrap=True)
+
+
+def _next(imported: Sequence[Imported], store: Path) -> str:
+    """Recoveries need a boundary before they can be labelled, successes do not."""
+    from egorecovery.episodes import EpisodeStore
+
+    there = EpisodeStore(store)
+    if any(there.card(one.name).source.is_recovery for one in imported if one.accepted):
+        return f"egorecovery annotate {store} --annotator YOU"
+    return f"egorecovery label {store}"
 
 
 def _summary(imported: Sequence[Imported]) -> dict[str, object]:

@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from egorecovery.episodes.episode import CameraStream, Episode
 from egorecovery.episodes.frames import JpegFrames
-from egorecovery.episodes.vocabulary import RATE_HZ, Camera
+from egorecovery.episodes.vocabulary import RATE_HZ, Camera, Side
 from egorecovery.errors import EpisodeError, RecipeError
 
 
@@ -24,6 +24,7 @@ class AcceptanceLimits:
     max_gap_s: float = 0.12  # 3 frames at 25 Hz without a new image
     max_frozen_s: float = 0.4  # the same picture while an effector moves: a hung camera
     frozen_motion_m: float = 0.04  # an effector that moves this far, more than tracking noise does, must be seen moving
+    max_step_m: float = 0.2  # of an effector between two frames, 5 m/s: nobody is that fast, a lost encoder or track is
     black_level: float = 4.0  # mean intensity (0..255) of a picture that shows nothing
     max_black_s: float = 0.0
     min_tracked: float = 0.9  # share of frames in which both hands are reliably tracked (human episodes)
@@ -87,6 +88,19 @@ def finite_values(episode: Episode, _: AcceptanceLimits) -> Iterator[str]:
             yield f"{name}: NaN or infinite in {bad.sum()} of {len(bad)} frames, first at frame {np.argmax(bad)}"
 
 
+def no_teleport(episode: Episode, limits: AcceptanceLimits) -> Iterator[str]:
+    """Where both frames count as known; jumps of a tracker that cleaning has bridged do not."""
+    known = episode.reliable[1:] & episode.reliable[:-1]
+    step_m = np.where(known, np.linalg.norm(np.diff(episode.effector_m, axis=0), axis=2), 0.0)
+    step_m = np.nan_to_num(step_m)  # NaN has a rule of its own
+    if step_m.size and step_m.max() > limits.max_step_m:
+        frame, side = np.unravel_index(int(step_m.argmax()), step_m.shape)
+        yield (
+            f"effector_m: the {list(Side)[side]} effector jumps {step_m.max():.2f} m at t={frame / RATE_HZ:.2f} s, "
+            f"within {1000 / RATE_HZ:.0f} ms (limit {limits.max_step_m:g} m): a lost encoder or track?"
+        )
+
+
 def monotonic_clocks(episode: Episode, _: AcceptanceLimits) -> Iterator[str]:
     steps_s = np.diff(episode.timestamps_s)
     if len(steps_s) and not np.allclose(steps_s, 1 / RATE_HZ, atol=1e-6):
@@ -138,6 +152,7 @@ RULES: tuple[Rule, ...] = (
     valid_start,
     complete_maneuver,
     finite_values,
+    no_teleport,
     monotonic_clocks,
     synchronised_streams,
     no_dropout,

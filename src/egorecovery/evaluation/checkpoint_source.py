@@ -7,6 +7,7 @@ from typing import Literal
 from jaxtyping import Float32, UInt8
 from numpy import ndarray
 
+from egorecovery.capture.picture_fit import Fit
 from egorecovery.episodes import Camera
 from egorecovery.kinematics import ActionSpace
 from egorecovery.policy.action_source import (
@@ -55,6 +56,10 @@ class OneThread:
     @property
     def image_size(self) -> int:
         return self._source.image_size
+
+    @property
+    def picture_fit(self) -> Fit:
+        return getattr(self._source, "picture_fit", "exact")
 
     @property
     def action_space(self) -> ActionSpace:

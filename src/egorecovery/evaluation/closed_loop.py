@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
+from egorecovery.capture.picture_fit import Fit
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.batched_policy import BatchedPolicy, SourceFactory
 from egorecovery.evaluation.pool import RolloutPool, run_here
@@ -45,6 +46,7 @@ class Evaluation:
                 protocol=self.protocol,
                 cameras=tuple(source.cameras),
                 image_size=source.image_size,
+                picture_fit=picture_fit_of(source, self.protocol),
                 action_space=action_space_of(source),
                 hidden_embodiment=wants_hidden_embodiment(source),
             )
@@ -67,6 +69,18 @@ class Evaluation:
             protocol=self.protocol,
             batch_rows=self.batch_rows,
         )
+
+
+def picture_fit_of(source: ActionSource, protocol: EvaluationProtocol) -> Fit:
+    """How the policy's pictures were fitted; refused where the cameras' cannot be."""
+    fit: Fit = getattr(source, "picture_fit", "exact")
+    square = (source.image_size, source.image_size)
+    if protocol.camera_wh not in (None, square) and fit == "exact":
+        raise RecipeError(
+            f"{source.name} was trained on squares of {source.image_size} pixels that no rule had fitted; leave "
+            f"camera_size {protocol.camera_size} out (only imports with --image-size give a policy its rule)"
+        )
+    return fit
 
 
 @dataclass(frozen=True, kw_only=True)

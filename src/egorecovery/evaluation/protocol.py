@@ -30,6 +30,7 @@ BENCH_TIME_LIMIT_S: Mapping[str, float] = {
     "round_disk": 30.0,
     "cube_stack": 30.0,
 }
+MOST_CAMERA_PX = 1280  # a side of what the workcell's renderer draws
 OWN_TASK_TIME_LIMIT_S = 60.0  # for tasks that `bench` does not name
 
 # Of a chunk of 100. Chosen among 20, 35, 50 and 70 with robot recovery on validation starts of all tasks (docs/log.md).
@@ -53,6 +54,9 @@ class EvaluationProtocol:
     # Share of decisions made without proprioception, as in training with augmentation.state_dropout. A policy that
     # stands still or repeats a miss sees the same thing again and again; this lets it decide otherwise.
     state_dropout: float = 0.0
+    # Of the cameras' pictures, such as "640x480", for policies of a lab's own data: the rule that fitted those pictures
+    # fits these. "" are squares of the policy's size, as the workcell's own data have.
+    camera_size: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.state_dropout <= 1:
@@ -63,7 +67,20 @@ class EvaluationProtocol:
             raise RecipeError("starts_seed must be a name, such as 'comparison' or 'validation'")
         if not self.ensemble_decay >= 0:
             raise RecipeError(f"ensemble_decay must not be negative, got {self.ensemble_decay}")
+        _ = self.camera_wh
         self.judging()
+
+    @property
+    def camera_wh(self) -> tuple[int, int] | None:
+        """Width and height; a sensor is at least as wide as it is high."""
+        if not self.camera_size:
+            return None
+        width, _, height = self.camera_size.partition("x")
+        sane = width.isdecimal() and height.isdecimal() and len(width) <= 4 and len(height) <= 4
+        if not sane or not 16 <= int(height) <= int(width) <= MOST_CAMERA_PX:
+            wanted = f"write WIDTHxHEIGHT, as in 640x480, at most {MOST_CAMERA_PX} and at least as wide as high"
+            raise RecipeError(f"camera_size {self.camera_size!r}: {wanted}")
+        return int(width), int(height)
 
     def judging(self) -> Protocol:
         """What ends a rollout in the workcell."""
@@ -74,6 +91,8 @@ class EvaluationProtocol:
         decides = {name: value for name, value in asdict(self).items() if name != "rollouts"}
         if not self.state_dropout:  # younger than published results, which keep their identity
             del decides["state_dropout"]
+        if not self.camera_size:
+            del decides["camera_size"]
         return decides
 
     @property

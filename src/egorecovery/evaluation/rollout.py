@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from egorecovery.capture.picture_fit import Fit, PictureFit
 from egorecovery.episodes import RATE_HZ, Camera, Side
 from egorecovery.episodes.frames import JpegFrames
 from egorecovery.errors import EgoRecoveryError
@@ -40,6 +41,7 @@ class RolloutJob:
     protocol: EvaluationProtocol
     cameras: tuple[Camera, ...]
     image_size: int
+    picture_fit: Fit = "exact"  # how the policy's pictures became squares; used where the cameras' are none
     action_space: ActionSpace = "joint"  # of the policy
     hidden_embodiment: bool = False  # the policy wants pictures without arms
 
@@ -67,7 +69,12 @@ def attempt(job: RolloutJob, ask: Callable[[Observation], Reply], on_frame: OnFr
     """Runs a job to its end. What breaks in the simulator is an error on record; a policy that raises is not."""
     reply: Reply | None = None
     try:
-        cell = workcell_for(job.task, job.image_size, job.protocol.clutter, job.hidden_embodiment)
+        cell = workcell_for(
+            job.task,
+            job.protocol.camera_wh or (job.image_size, job.image_size),
+            job.protocol.clutter,
+            job.hidden_embodiment,
+        )
         rolling = roll(job, cell, on_frame)
     except Exception as error:
         return _broken(error)
@@ -149,7 +156,8 @@ def stage(job: RolloutJob, cell: Workcell) -> Start:
 
 def look(job: RolloutJob, cell: Workcell) -> Observation:
     """Pictures through JPEG and back, as the policy has seen all others: at 96 pixels that changes edges visibly."""
-    images = [cell.cameras.render(cell.robot.data, camera) for camera in job.cameras]
+    fit = PictureFit(job.image_size, job.picture_fit)
+    images = [fit.apply(cell.cameras.render(cell.robot.data, camera)) for camera in job.cameras]
     state = cell.robot.proprioception()
     if job.action_space == "effector":
         state = workcell_arms().effector_vectors(state)
@@ -213,6 +221,9 @@ def _gripper(side: Side) -> int:
 
 
 @lru_cache(maxsize=1)
-def workcell_for(task: str, image_size: int, clutter: bool, hidden_embodiment: bool) -> Workcell:
+def workcell_for(task: str, camera_wh: tuple[int, int], clutter: bool, hidden_embodiment: bool) -> Workcell:
     """Compiling a scene takes a while: once per process and task."""
-    return Workcell(scene_named(task), image_size=image_size, clutter=clutter, hidden_embodiment=hidden_embodiment)
+    width, height = camera_wh
+    return Workcell(
+        scene_named(task), image_size=height, image_width=width, clutter=clutter, hidden_embodiment=hidden_embodiment
+    )

@@ -4,6 +4,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -83,6 +84,11 @@ class TrainedPolicy:
     @property
     def image_size(self) -> int:
         return self.config.image_size
+
+    @property
+    def picture_fit(self) -> Literal["exact", "letterbox", "crop"]:
+        """How the pictures it was trained on became squares."""
+        return self.config.picture_fit
 
     @property
     def action_space(self) -> ActionSpace:

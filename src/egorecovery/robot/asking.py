@@ -103,6 +103,14 @@ def check_fit(metadata: ServerMetadata, robot: Robot, limits: Limits) -> None:
             f"the server's chunks are {metadata.action_hz:g} steps a second, the robot takes {robot.rate_hz:g}: start "
             f"the server with --client-hz {robot.rate_hz:g}"
         )
+    hides = bool(getattr(robot, "hides_embodiment", False))  # drivers that do not say show what the camera sees
+    if metadata.hidden_embodiment and not hides:
+        raise RobotError(
+            "the policy was trained on pictures without arms and hands, and this robot's show them: hide them in its "
+            "driver as import --hide-embodiment does (docs/formats.md), and set hides_embodiment = True there"
+        )
+    if hides and not metadata.hidden_embodiment:
+        raise RobotError("this robot hides its arms from pictures, and the policy was trained on pictures with them")
 
 
 def refusal(seen: Observation, now_s: float, metadata: ServerMetadata, limits: Limits) -> str | None:

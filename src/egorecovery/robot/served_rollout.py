@@ -39,7 +39,7 @@ def playback_of(protocol: EvaluationProtocol) -> Playback:
 
 def staged(job: RolloutJob) -> tuple[Workcell, Start]:
     """A workcell at the job's start; one per process, as in the evaluator."""
-    cell = workcell_for(job.task, job.image_size, job.protocol.clutter, job.hidden_embodiment)
+    cell = workcell_for(job.task, (job.image_size, job.image_size), job.protocol.clutter, job.hidden_embodiment)
     cell.protocol = job.protocol.judging()
     return cell, stage(job, cell)
 

@@ -25,6 +25,7 @@ class WorkcellRobot:
 
     def __init__(self, cell: Workcell, clock: Clock, cameras: tuple[Camera, ...] = tuple(Camera)) -> None:
         self.cell = cell
+        self.hides_embodiment = cell.hidden_embodiment
         self.outcome: Outcome | None = None  # once the rollout is judged; from then on the physics stand still
         self.has_stopped = False  # by its own driver
         self._clock, self._cameras = clock, cameras

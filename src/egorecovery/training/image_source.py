@@ -55,9 +55,11 @@ def require_size(
         for camera in cameras:
             found = store.frames(episode, camera).size_hw
             if found != (image_size, image_size):
+                again = f"import or simulate again with --image-size {image_size}, into another store"
+                square = f"train with --set policy.image_size {found[0]}, or " if found[0] == found[1] else ""
                 raise RecipeError(
-                    f"{store.root}: {episode} has {camera} pictures of {found[0]} x {found[1]}, the recipe wants "
-                    f"{image_size} x {image_size}; set policy.image_size, or import or simulate at that size"
+                    f"{store.root}: {episode} has {camera} pictures of {found[1]} x {found[0]}, the recipe wants "
+                    f"{image_size} x {image_size}; {square}{again}"
                 )
 
 

@@ -22,17 +22,22 @@ class RenderingError(EgoRecoveryError):
 
 
 class Cameras:
-    """Renders square images. Holds a GL context, which belongs to the thread that made it: close it there."""
+    """Renders images. Holds a GL context, which belongs to the thread that made it: close it there."""
 
-    def __init__(self, model: MjModel, size_px: int = 96, hidden_embodiment: bool = False) -> None:
-        """`hidden_embodiment` leaves arms and hands out of all pictures that are made of this model."""
-        self.size_px = size_px
+    def __init__(
+        self, model: MjModel, size_px: int = 96, hidden_embodiment: bool = False, *, width_px: int | None = None
+    ) -> None:
+        """Squares of `size_px`, or with `width_px` what a wider sensor sees beside them: the square stays its middle.
+
+        `hidden_embodiment` leaves arms and hands out of all pictures that are made of this model.
+        """
+        self.size_px, self.width_px = size_px, width_px or size_px
         self._model = model
         self._hidden = hidden_embodiment
         if hidden_embodiment:
             hide(model)
         try:
-            self._renderer = mujoco.Renderer(model, size_px, size_px, max_geom=model.ngeom + 100)
+            self._renderer = mujoco.Renderer(model, size_px, self.width_px, max_geom=model.ngeom + 100)
         except (ImportError, AttributeError, RuntimeError, mujoco.FatalError) as error:
             chosen = os.environ.get("MUJOCO_GL")
             raise RenderingError(
@@ -70,8 +75,8 @@ class Cameras:
         """The pinhole behind a camera's pictures."""
         fovy_rad = np.deg2rad(self._model.camera(str(camera)).fovy[0])
         focal_px = float(self.size_px / 2 / np.tan(fovy_rad / 2))
-        size_px, centre_px = self.size_px, self.size_px / 2
-        return Intrinsics(width=size_px, height=size_px, fx=focal_px, fy=focal_px, cx=centre_px, cy=centre_px)
+        height, width = self.size_px, self.width_px
+        return Intrinsics(width=width, height=height, fx=focal_px, fy=focal_px, cx=width / 2, cy=height / 2)
 
     @property
     def _farthest_mm(self) -> float:

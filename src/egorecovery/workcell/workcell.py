@@ -52,12 +52,13 @@ class Workcell:
         *,
         protocol: Protocol | None = None,
         image_size: int = 96,
+        image_width: int | None = None,
         clutter: bool = False,
         hidden_embodiment: bool = False,
     ) -> None:
         self.scene = scene
         self.protocol = protocol or Protocol()
-        self.image_size = image_size
+        self.image_size, self.image_width = image_size, image_width
         self.clutter = clutter
         self.hidden_embodiment = hidden_embodiment  # pictures without arms, see hidden_embodiment.py
         self.robot = RobotCell(build_cell(with_clutter(scene.add_objects) if clutter else scene.add_objects))
@@ -100,7 +101,9 @@ class Workcell:
     @property
     def cameras(self) -> Cameras:
         if self._cameras is None:
-            self._cameras = Cameras(self.robot.model, self.image_size, self.hidden_embodiment)
+            self._cameras = Cameras(
+                self.robot.model, self.image_size, self.hidden_embodiment, width_px=self.image_width
+            )
         return self._cameras
 
     def facts(self) -> Any:
