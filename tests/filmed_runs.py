@@ -8,7 +8,7 @@ import numpy as np
 
 from egorecovery.evaluation import ResultFile, RolloutRecord, Subject
 from egorecovery.evaluation.rollout_videos import video_path
-from egorecovery.evaluation.video import Moment, _encode, frames
+from egorecovery.evaluation.video import Moment, encode_film, frames
 
 RATE_HZ = 25
 REPLAN = 5
@@ -46,7 +46,7 @@ def film_of(record: RolloutRecord, path: Path, cameras: int = 1, size: int = 32)
         moments.append(Moment(images, gate, record.intent_trace[k] if record.intent_trace else None))
     path.parent.mkdir(parents=True, exist_ok=True)
     title = f"{record.subject.policy}   {record.task} {record.regime} {record.index}"
-    _encode(frames(moments, title, f"{record.outcome}: {record.reason}"), path)
+    encode_film(frames(moments, title, f"{record.outcome}: {record.reason}"), path)
 
 
 def evaluated_run(folder: Path, records: list[RolloutRecord], stem: str = "results") -> Path:

@@ -386,7 +386,7 @@ def test_clock_that_jumps_back_and_a_hand_that_is_lost_for_long_are_judged(tmp_p
         [{"timestamps_s": clock_s}, {"filled": np.arange(SAMPLES)[:, None].repeat(2, 1) % 60 > 30}]
     ):
         hands = write_hands(tmp_path / f"h{number}.npz", **changes)
-        assert main(["import", str(tmp_path / "clip.mp4"), "--hands", str(hands), *said]) == 0  # judged, not stored
+        assert main(["import", str(tmp_path / "clip.mp4"), "--hands", str(hands), *said]) == 1  # judged, not stored
     assert EpisodeStore(tmp_path / "store").ids() == []
 
 

@@ -485,6 +485,14 @@ INTENDED = {
     "without_intent_modulation": {"policy.correction.modulation": "none"},
     "always_on_modulation": {"policy.correction.modulation": "always_on"},
     "raw_future_trajectory": {"intent_target": "raw_trajectory", "policy.correction.intent_dim": 45},
+    "robot_success_effector": {
+        "budget.robot_recovery": 0,
+        "budget.human_recovery": 0,
+        "batch.human": 0,
+        "policy.human_decoder": False,
+        "policy.correction": None,
+        **EFFECTOR,
+    },
     "robot_recovery_effector": {
         "budget.human_recovery": 0,
         "batch.human": 0,
