@@ -12,7 +12,7 @@ from training_store import make_made_up_store, training_arguments
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/README.md"]
-HISTORY = {"log.md", "results.md"}  # commands of their day
+HISTORY = {"log.md", "results_details.md"}  # commands of their day
 
 
 def blocks(page: Path, language: str) -> list[str]:
