@@ -1,15 +1,15 @@
-"""Draws docs/pictures/hero.webp: a failure and its recovery, by a robot with a trained policy and by a person.
+"""Draws docs/pictures/hero.webp: an attempt that fails, and the recovery, by a robot and by a person, side by side.
 
-python tools/hero.py RUN --start 3 [--regime recovery] [--out docs/pictures/hero.webp]
+python tools/hero.py RUN [--seed 0] [--out docs/pictures/hero.webp]
 
-RUN is a training of a method with a gate, such as `shared_egorecovery`, recipe `demo`. Both films are of the simulator,
-from its outside camera. The robot's is a rollout of RUN from that start of the protocol of the demo; its gate is asked
-at every frame. The person's is a demonstration from the same start, or with --regime initial from --failure, a failure
-start of the same task; the gate under it is what the same policy says of the person's own pictures. Under both: the
-gate, as it unfolds.
+Both films are of the simulated workcell, from its outside camera: one script, carried out once by the robot's
+teleoperator and once by a person's hands. The gate below is what the policy of RUN says of the pictures and joints of
+every frame, as it would in a rollout; for the person it looks at the recorded clip, cleaned by the import. RUN is a
+training of a method with a gate on cube stacking, such as `shared_egorecovery`.
 """
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,21 +21,29 @@ from PIL import Image, ImageDraw, ImageFont
 from egorecovery.capture import to_episode
 from egorecovery.demo import demo_protocol
 from egorecovery.diagnostics.activations import DiagnosedRun, FrozenPolicy
-from egorecovery.episodes import RATE_HZ, EpisodeStore, Provenance, Source, check_episode
+from egorecovery.episodes import EpisodeStore, Provenance, Source, check_episode
 from egorecovery.evaluation import BatchedPolicy
 from egorecovery.evaluation.checkpoint_source import CheckpointFactory
-from egorecovery.evaluation.protocol import Regime, draw_start
-from egorecovery.evaluation.rollout import RolloutJob, attempt, look
+from egorecovery.evaluation.rollout import RolloutJob, look
 from egorecovery.intent import label_store
 from egorecovery.recovery import Annotation, AnnotationJournal
-from egorecovery.workcell.appearance import Room
+from egorecovery.workcell.appearance import PLAIN, Room
+from egorecovery.workcell.demonstration import OPERATOR
 from egorecovery.workcell.human_demonstration import HumanDemonstrator
 from egorecovery.workcell.human_hands import Manner
 from egorecovery.workcell.human_recording import Film, human_recording
+from egorecovery.workcell.kinematics import pointing_down
+from egorecovery.workcell.maneuver import CorrectionDone, Script, World
 from egorecovery.workcell.outside_camera import OutsideCamera
+from egorecovery.workcell.scene import TaskScene
 from egorecovery.workcell.starts import Start
 from egorecovery.workcell.tasks import scene_named
+from egorecovery.workcell.tasks.cube_stack import CUBE_M, _move, _pick
+from egorecovery.workcell.teleoperator import Teleoperator
+from egorecovery.workcell.workcell import Workcell
 
+TASK = "cube_stack"
+MISS_M = (0.025, 0.085)  # where the cube is let go of, from the green one: to the front and to the side
 SIZE_PX, GAP_PX, HEAD_PX, GATE_PX = 320, 12, 34, 74
 PICTURE_MS = 80
 ROBOT_EVERY, PERSON_EVERY = 4, 2  # steps a picture: twice the speed, and the speed it happened at
@@ -48,10 +56,7 @@ class Options:
     """What to draw."""
 
     run: tyro.conf.Positional[Path]
-    start: int = 0
-    regime: Regime = "recovery"
-    failure: int = 0
-    person_seed: int = 0
+    seed: int = 0
     out: Path = Path("docs/pictures/hero.webp")
 
 
@@ -63,43 +68,68 @@ class Take:
     pictures: list[ndarray]
     gate: ndarray
     every: int  # steps a picture
-    boundary: int | None = None  # the annotated end of the correction
+    failed: int  # the step at which the cube has been dropped
+    corrected: int  # the boundary: the last step of the correction
 
 
-def robot(options: Options, task: str) -> tuple[Take, Start]:
-    """The rollout, with the policy looking at every step; it acts on every chunk's first look only."""
-    policy = BatchedPolicy(CheckpointFactory(checkpoint=options.run.absolute())())
+class Failed:
+    """Between two waypoints of the script: the attempt has failed."""
+
+
+def attempt(scene: TaskScene, world: World, rng: np.random.Generator) -> Iterator:
+    """Stacks beside the other cube, lets go, comes up as after success; then the task's own recovery."""
+    yield from _pick(world, rng)
+    beside_m = world.facts().green.position_m + [*MISS_M, CUBE_M + 0.025]
+    yield _move(beside_m, pointing_down(), 0.0, holds_m=CUBE_M)
+    yield _move(beside_m, pointing_down(), 0.9, straight=True, wait_s=0.3)
+    up_m = world.facts().green.position_m + [0, 0, 0.09]
+    yield _move(up_m, pointing_down(), 1.0, wait_s=0.3)
+    yield Failed()
+    yield from scene.recover(world, rng)
+
+
+def marked(script: Iterator, marks: dict[str, int], now) -> Script:
+    """Notes when it failed and when it was corrected."""
+    for wanted in script:
+        if isinstance(wanted, Failed):
+            marks["failed"] = now()
+            continue
+        if isinstance(wanted, CorrectionDone):
+            marks["corrected"] = now() - 1
+        yield wanted
+
+
+def robot(run: Path, scene: TaskScene, start: Start, seed: int) -> Take:
+    policy = BatchedPolicy(CheckpointFactory(checkpoint=run.absolute())())
     source = policy.source
     job = RolloutJob(
-        task=task,
-        regime=options.regime,
-        index=options.start,
-        protocol=demo_protocol(task),
+        task=TASK,
+        regime="initial",
+        index=0,
+        protocol=demo_protocol(TASK),
         cameras=tuple(source.cameras),
         image_size=source.image_size,
         action_space=source.action_space,
     )
     pictures: list[ndarray] = []
     gates: list[float] = []
-    camera: OutsideCamera | None = None
+    marks: dict[str, int] = {}
+    rng = np.random.default_rng(seed)
+    with Workcell(scene, image_size=source.image_size) as cell, OutsideCamera(cell.robot.model, SIZE_PX) as camera:
+        cell.reset(start)
+        teleoperator = Teleoperator(cell.robot, scene)
+        teleoperator.aim = OPERATOR
 
-    def on_frame(cell, _) -> None:
-        nonlocal camera
-        camera = camera or OutsideCamera(cell.robot.model, SIZE_PX)
-        gates.append(float(policy.ask([look(job, cell)])[0].gate))
-        if len(gates) % ROBOT_EVERY == 1:
-            pictures.append(camera.render(cell.robot.data))
+        def tick(_: ndarray) -> None:
+            if len(gates) % ROBOT_EVERY == 0:
+                pictures.append(camera.render(cell.robot.data))
+            gates.append(float(policy.ask([look(job, cell)])[0].gate))
 
-    ending = attempt(job, lambda question: policy.ask([question])[0], on_frame)
-    if camera is not None:
-        camera.close()
-    print(f"robot: {ending.result} ({ending.reason}) after {ending.duration_s:.1f} s, start {ending.start}")
-    assert ending.start is not None
-    steps = len(gates) - round(demo_protocol(task).stable_s * RATE_HZ) + RATE_HZ  # of the 3 s it must hold show one
-    if ending.result == "success":
-        gates, pictures = gates[: int(steps)], pictures[: int(steps) // ROBOT_EVERY]
-    title = "Robot, trained policy (2x speed)"
-    return Take(title=title, pictures=pictures, gate=np.array(gates), every=ROBOT_EVERY), ending.start
+        script = marked(attempt(scene, teleoperator, rng), marks, lambda: len(gates))
+        teleoperator.demonstrate(script, rng, tick, lambda: None)
+        if not scene.goal(cell.facts()):
+            raise SystemExit(f"seed {seed}: the robot did not recover; try another one")
+    return Take(title="Robot (2x speed)", pictures=pictures, gate=np.array(gates), every=ROBOT_EVERY, **marks)
 
 
 class SeenFromOutside(Film):
@@ -110,43 +140,38 @@ class SeenFromOutside(Film):
         self._outside = camera
         self.outside: list[ndarray] = []
 
+    @property
+    def steps(self) -> int:
+        return len(self._seen)
+
     def _take(self, seen) -> None:
-        if len(self._seen) % PERSON_EVERY == 0:
+        if self.steps % PERSON_EVERY == 0:
             self.outside.append(self._outside.render(self._person.data))
         super()._take(seen)
 
 
-def person(options: Options, run: DiagnosedRun, start: Start) -> Take:
-    """A demonstration from that start, recorded and imported as any other; then the policy looks at it."""
-    scene = scene_named(start.task)
+def person(run: DiagnosedRun, scene: TaskScene, start: Start, seed: int) -> Take:
+    """The same, recorded and imported as any human clip; then the policy looks at it."""
     demonstrator = HumanDemonstrator(scene, image_size=run.recipe.policy.image_size)
-    hands = demonstrator._person
+    hands, rng, marks = demonstrator._person, np.random.default_rng(seed), {}
     with OutsideCamera(hands.model, SIZE_PX) as camera:
-        for seed in range(options.person_seed, options.person_seed + 20):
-            rng = np.random.default_rng(seed)
-            hands.reset(Manner.draw(rng))
-            Room(hands.model).dress(start.appearance)
-            scene.stage(hands, start)
-            first = hands.facts()
-            film = SeenFromOutside(hands, demonstrator._cameras, camera)
-            film.shoot(scene.recover(hands, rng), rng)
-            if demonstrator._wait(first) is None:
-                continue
-            at = "2026-01-01T00:00:00+00:00"
-            provenance = Provenance(operator="simulated person", recorder="tools/hero.py", started_at=at, stopped_at=at)
-            episode = to_episode(
-                human_recording(
-                    film, "hero", task=scene.task, source=Source.HUMAN_RECOVERY, provenance=provenance, rng=rng
-                )
-            )
-            if not check_episode(episode):
-                break
-        else:
-            raise SystemExit("no demonstration of twenty passed the import's checks")
+        hands.reset(Manner.draw(rng))
+        Room(hands.model).dress(start.appearance)
+        scene.stage(hands, start)
+        film = SeenFromOutside(hands, demonstrator._cameras, camera)
+        film.shoot(marked(attempt(scene, hands, rng), marks, lambda: film.steps), rng)
+        if not scene.goal(hands.facts()):
+            raise SystemExit(f"seed {seed}: the person did not recover; try another one")
+    at = "2026-01-01T00:00:00+00:00"
+    provenance = Provenance(operator="simulated person", recorder="tools/hero.py", started_at=at, stopped_at=at)
+    recording = human_recording(
+        film, "hero", task=scene.task, source=Source.HUMAN_RECOVERY, provenance=provenance, rng=rng
+    )
     demonstrator.close()
-    assert film.boundary_s is not None
-    boundary = round(film.boundary_s * RATE_HZ)
-    print(f"person: {len(episode)} frames, boundary {boundary}, seed {seed}")
+    episode = to_episode(recording)
+    if reasons := check_episode(episode):
+        raise SystemExit(f"seed {seed}: the import would refuse this clip ({'; '.join(reasons)}); try another one")
+    boundary = min(marks["corrected"], len(episode) - 1)
     with tempfile.TemporaryDirectory() as folder:
         store = EpisodeStore.create(Path(folder) / "store")
         with store.writing() as writer:
@@ -156,8 +181,7 @@ def person(options: Options, run: DiagnosedRun, start: Start) -> Take:
         label_store(store)
         [seen] = FrozenPolicy(run, "cpu").observe(store, [(Source.HUMAN_RECOVERY, episode.id)])
     assert seen.gate_T is not None
-    title = "Person, recovery clip"
-    return Take(title=title, pictures=film.outside, gate=seen.gate_T, every=PERSON_EVERY, boundary=boundary)
+    return Take(title="Person", pictures=film.outside, gate=seen.gate_T, every=PERSON_EVERY, **marks)
 
 
 def panel(take: Take, number: int) -> Image.Image:
@@ -182,21 +206,20 @@ def panel(take: Take, number: int) -> Image.Image:
             (column, top + height - 1, column, top + height - 1 - value * (height - 2)), OPEN if value > 0.5 else CLOSED
         )
     draw.line((0, top + height / 2, SIZE_PX, top + height / 2), (200, 203, 208))
-    if take.boundary is not None and step >= take.boundary:
-        at = take.boundary * width
-        draw.line((at, top - 2, at, top + height), INK, 2)
-        side = at + 5 if at < SIZE_PX - 150 else at - 135
-        draw.text((side, top + 2), "annotated boundary", INK, ImageFont.load_default(13))
+    for at_step, words in ((take.failed, "dropped"), (take.corrected, "corrected")):
+        if step >= at_step:
+            at = at_step * width
+            draw.line((at, top - 2, at, top + height), INK, 2)
+            draw.text((at - 66 if words == "dropped" else at + 5, top + 2), words, INK, ImageFont.load_default(13))
     return image
 
 
 def main(options: Options) -> None:
-    run = DiagnosedRun.open(options.run, "cube_stack", "policy")
-    acted, start = robot(options, run.recipe.task)
-    if options.regime == "initial":
-        protocol = replace(demo_protocol(run.recipe.task), rollouts=options.failure + 1)
-        start = draw_start(protocol, scene_named(run.recipe.task), "recovery", options.failure)
-    shown = person(options, run, start)
+    run, scene = DiagnosedRun.open(options.run, TASK, "policy"), scene_named(TASK)
+    start = replace(scene.draw_initial(np.random.default_rng(options.seed)), appearance=PLAIN)
+    acted, shown = robot(options.run, scene, start, options.seed), person(run, scene, start, options.seed)
+    for take in (acted, shown):
+        print(f"{take.title}: {len(take.gate)} steps, dropped at {take.failed}, corrected at {take.corrected}")
     pictures = []
     for number in range(max(len(acted.pictures), len(shown.pictures)) + LAST_PICTURES):
         panels = [panel(take, number) for take in (acted, shown)]
