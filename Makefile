@@ -3,7 +3,7 @@ BIN := .venv/bin
 
 OPENPI := .interop/openpi
 
-.PHONY: setup test check format docs demo demo-quick bench clean
+.PHONY: setup test test-all check format docs demo demo-quick bench clean
 
 setup: .venv/.installed
 	@$(BIN)/python tools/headless_gl.py
@@ -24,6 +24,12 @@ $(OPENPI)/.installed: tools/openpi_client.txt
 
 test: setup $(OPENPI)/.installed
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
+# As `test`, with the arguments and results of every call checked, and more kills.
+test-all: export EGORECOVERY_THOROUGH = 1
+test-all: export EGORECOVERY_KILLS = 30
+test-all: export EGORECOVERY_RECORDER_KILLS = 20
+test-all: test
 
 check: .venv/.installed
 	$(BIN)/ruff format --check .

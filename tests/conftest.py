@@ -2,12 +2,12 @@
 
 import os
 
-from jaxtyping import install_import_hook
+import sampled_checks
 
 # One thread in this process and in all it starts: results of small trainings depend on the number in their last bits,
 # and threads of several processes on the same cores wait for each other by spinning.
 os.environ["OMP_NUM_THREADS"] = "1"
-install_import_hook("egorecovery", "beartype.beartype")
+sampled_checks.install()
 
 import numpy as np  # noqa: E402 - the hook must come before anything of egorecovery
 import pytest  # noqa: E402
@@ -20,6 +20,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with long tests first: handed out last, they would keep one process busy while the others are done."""
     long = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in long)
+
+
+def pytest_runtest_setup() -> None:
+    sampled_checks.next_test()
 
 
 @pytest.fixture

@@ -243,6 +243,7 @@ def test_suites_share_data_and_trainings_and_the_second_trains_only_what_is_new(
         assert not (out / "data").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 def test_an_experiment_killed_at_every_stage_ends_in_the_same_results(tmp_path, whole):
     out = tmp_path / "out"

@@ -287,7 +287,8 @@ def test_timestamps_in_other_units_are_refused(saved, per_second, stream):
 def test_a_log_at_a_thousand_samples_a_second_is_in_seconds():
     recording = made(source=Source.ROBOT_RECOVERY)
     times_s = np.arange(len(recording.motion.timestamps_s)) * 0.000_999
-    replace(recording.motion, timestamps_s=times_s)
+    kept = replace(recording.motion, timestamps_s=times_s)
+    np.testing.assert_array_equal(kept.timestamps_s, times_s)
 
 
 SPOILED_ATTEMPTS = {

@@ -308,10 +308,14 @@ def test_an_app_on_loopback_answers_to_the_name_in_its_address_and_to_localhost(
 
 
 def test_ctrl_c_right_after_the_address_was_printed_is_a_clean_end():
-    def announce(_):
+    announced = []
+
+    def announce(address):
+        announced.append(address)
         raise KeyboardInterrupt
 
     serve(lambda access: never_asked, Serving(port=0, browser=False), announce)
+    assert len(announced) == 1
 
 
 def test_two_apps_have_different_tokens():
