@@ -58,6 +58,7 @@ class Order:
     stand_in: bool = False  # the robot demonstrates in a person's place, see `robot_as_human.py`: a yardstick
     hidden_embodiment: bool = False  # pictures without arms and hands, see `hidden_embodiment.py`
     near_misses: bool = False  # half of the recoveries begin at small misses that policies make, see `staging.py`
+    off_centre_grips: bool = False  # handles are gripped as far off their middle as policies do
 
     def __post_init__(self) -> None:
         scene_named(self.task)
@@ -87,7 +88,7 @@ class Job:
     def name(self) -> EpisodeId:
         order = self.order
         kind = "-wide" * order.across_family + "-stand_in" * order.stand_in + "-hidden" * order.hidden_embodiment
-        kind += "-near" * order.near_misses
+        kind += "-near" * order.near_misses + "-off_centre" * order.off_centre_grips
         return episode_id(f"{order.task}-{order.source}{kind}-s{order.seed}-{self.index:04d}")
 
     @property
@@ -178,7 +179,13 @@ def make(job: Job) -> Made:
 def _attempt(job: Job, number: int) -> tuple[Start, Attempt, Clock]:
     order = job.order
     demonstrator = _demonstrator(
-        order.task, order.source.is_human, order.stand_in, order.image_size, order.depth, order.hidden_embodiment
+        order.task,
+        order.source.is_human,
+        order.stand_in,
+        order.image_size,
+        order.depth,
+        order.hidden_embodiment,
+        order.off_centre_grips,
     )
     start = draw_start(
         demonstrator.scene,
@@ -196,10 +203,16 @@ def _attempt(job: Job, number: int) -> tuple[Start, Attempt, Clock]:
 
 @lru_cache(maxsize=2)
 def _demonstrator(
-    task: str, human: bool, stand_in: bool, image_size: int, depth: bool, hidden_embodiment: bool
+    task: str,
+    human: bool,
+    stand_in: bool,
+    image_size: int,
+    depth: bool,
+    hidden_embodiment: bool,
+    off_centre_grips: bool,
 ) -> Demonstrator:
     """Compiling a scene takes a while: once per process."""
-    scene = scene_named(task)
+    scene = scene_named(task, off_centre_grips=off_centre_grips)
     if stand_in:
         return RobotAsHuman(scene, image_size=image_size, hidden_embodiment=hidden_embodiment)
     if human:
