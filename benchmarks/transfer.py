@@ -4,8 +4,8 @@ python benchmarks/transfer.py OUT --tasks cube_stack cup_brush --variants robot_
     "shared_decoder: human_supervision.opening_axis=true" "hidden shared_decoder" --rollouts 100 --budget-minutes 9
 
 A variant is a method; settings of the recipe may follow it. "hidden" before it trains and tests on pictures without
-arms and hands; "near" before that begins half of the recoveries, of robot and people, at near misses. Nothing here may
-be chosen on comparison starts. Run again, it goes on. Results stand in OUT/cells; OUT/transfer.jsonl repeats them as
+arms and hands; "near" before that begins half of the recoveries, of robot and people, at near misses; "off-centre"
+before all is for demonstrations that grip handles off their middle. Nothing here may be chosen on comparison starts. Run again, it goes on. Results stand in OUT/cells; OUT/transfer.jsonl repeats them as
 one line per rollout, with the distance of each failure from the nearest one that was staged for the robot.
 """
 
@@ -28,7 +28,7 @@ from egorecovery.experiments.suites import episodes
 from egorecovery.policy.config_json import changed
 from egorecovery.training import METHODS, RECIPES, Recipe
 
-HIDDEN, NEAR = "hidden ", "near "
+HIDDEN, NEAR, OFF_CENTRE = "hidden ", "near ", "off-centre "
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class Options:
 
 
 def row(variant: str, options: Options) -> Row:
+    off_centre = variant.startswith(OFF_CENTRE)
+    variant = variant.removeprefix(OFF_CENTRE)
     near = variant.startswith(NEAR)
     variant = variant.removeprefix(NEAR)
     hidden = variant.startswith(HIDDEN)
@@ -71,6 +73,7 @@ def row(variant: str, options: Options) -> Row:
         variant="-".join(f"{name.split('.')[-1]}_{value}" for name, value in chosen) or None,
         robot_failures="near_misses" if near else "staged",
         hidden_embodiment=hidden,
+        off_centre_grips=off_centre,
         settings=chosen,
     )
 
@@ -157,7 +160,8 @@ def counted(lines: list[dict[str, Any]]) -> str:
 
 def store_of(card: dict[str, Any]) -> str:
     near = card.get("robot_failures") == "near_misses"
-    return f"{card['task']}{'-near_misses' * near}{'-hidden' * bool(card.get('hidden_embodiment'))}"
+    seen = "-hidden" * bool(card.get("hidden_embodiment")) + "-off_centre" * bool(card.get("off_centre_grips"))
+    return f"{card['task']}{'-near_misses' * near}{seen}"
 
 
 def staged_failures(root: Path) -> dict[str, list[dict[str, float]]]:

@@ -34,7 +34,12 @@ LATER: dict[str, dict[tuple[str, ...], Any]] = {
         ("human_supervision",): to_json(HumanSupervision()),
         ("intent_target",): "dct_magnitude",
     },
-    "orders": {("stand_in",): False, ("hidden_embodiment",): False, ("near_misses",): False},
+    "orders": {
+        ("stand_in",): False,
+        ("hidden_embodiment",): False,
+        ("near_misses",): False,
+        ("off_centre_grips",): False,
+    },
 }
 
 
@@ -68,6 +73,7 @@ class Cell:
     robot_failures: RobotFailures = "staged"
     humans: Humans = "people"
     hidden_embodiment: bool = False  # pictures without arms and hands, in training and at test time
+    off_centre_grips: bool = False  # handles are gripped off their middle, by robot and people alike
     settings: tuple[tuple[str, str], ...] = ()  # of the recipe, by dotted name; `variant` names them
 
     def __post_init__(self) -> None:
@@ -98,6 +104,7 @@ class Cell:
             [self.robot_failures] * (self.robot_failures != "staged")
             + [self.humans] * (self.humans != "people")
             + ["hidden"] * self.hidden_embodiment
+            + ["off_centre"] * self.off_centre_grips
         )
 
     @property
@@ -171,6 +178,7 @@ class CellPlan:
             "robot_failures": cell.robot_failures,
             "humans": cell.humans,
             "hidden_embodiment": cell.hidden_embodiment,
+            "off_centre_grips": cell.off_centre_grips,
             "settings": dict(cell.settings),
             "recipe": to_json(self.recipe),
             "recipe_hash": self.recipe_hash,

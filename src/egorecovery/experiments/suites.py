@@ -38,6 +38,7 @@ class Row:
     robot_failures: RobotFailures = "staged"
     humans: Humans = "people"
     hidden_embodiment: bool = False
+    off_centre_grips: bool = False
     settings: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -56,9 +57,11 @@ class Row:
             card.get("robot_failures", "staged"),
             card.get("humans", "people"),
             card.get("hidden_embodiment", False),
+            card.get("off_centre_grips", False),
             card.get("settings", {}),
         )
-        own_data = (self.robot_failures, self.humans, self.hidden_embodiment, dict(self.settings))
+        seen = (self.hidden_embodiment, self.off_centre_grips)
+        own_data = (self.robot_failures, self.humans, *seen, dict(self.settings))
         return (*wanted, *own_data) == (*told, *data)
 
 
@@ -83,6 +86,7 @@ class Suite:
                 robot_failures=row.robot_failures,
                 humans=row.humans,
                 hidden_embodiment=row.hidden_embodiment,
+                off_centre_grips=row.off_centre_grips,
                 settings=row.settings,
             )
             for seed in seeds
