@@ -23,8 +23,8 @@ from tyro.conf import Positional
 from egorecovery.episodes import EpisodeStore
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.protocol import EvaluationProtocol, bench_protocol
-from egorecovery.experiments import Event, ExperimentFolder, Resources, Row, Suite, plan_suite, run_suite
-from egorecovery.experiments.suites import episodes
+from egorecovery.experiments import Condition, Event, ExperimentFolder, Resources, Suite, plan_suite, run_suite
+from egorecovery.experiments.condition import episodes
 from egorecovery.policy.config_json import changed
 from egorecovery.training import METHODS, RECIPES, Recipe
 
@@ -56,7 +56,7 @@ class Options:
     trainings_at_once: int = 0
 
 
-def row(variant: str, options: Options) -> Row:
+def row(variant: str, options: Options) -> Condition:
     off_centre = variant.startswith(OFF_CENTRE)
     variant = variant.removeprefix(OFF_CENTRE)
     near = variant.startswith(NEAR)
@@ -67,7 +67,7 @@ def row(variant: str, options: Options) -> Row:
         raise RecipeError(f"there is no method {method!r}; there are {', '.join(METHODS)}")
     chosen = tuple(tuple(setting.split("=", 1)) for setting in settings.split())
     human = METHODS[method](RECIPES[options.recipe]("cube_stack")).batch.human
-    return Row(
+    return Condition(
         method=method,
         budget=episodes(options.robot, options.robot, human_recovery=options.human if human else 0),
         variant="-".join(f"{name.split('.')[-1]}_{value}" for name, value in chosen) or None,
@@ -84,7 +84,7 @@ def show(event: Event) -> None:
 
 
 def main(options: Options) -> None:
-    suite = Suite(name="transfer", rows=tuple(row(variant, options) for variant in options.variants))
+    suite = Suite(name="transfer", conditions=tuple(row(variant, options) for variant in options.variants))
 
     def recipe(task: str) -> Recipe:
         return changed(RECIPES[options.recipe](task), options.set)

@@ -6,8 +6,8 @@ from pathlib import Path
 from egorecovery.episodes import EpisodeStore
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.experiments.cell_card import CARD, LOG, ROLLOUTS, read_cell_card, require_whole
+from egorecovery.experiments.diagnoses import diagnosis_in
 from egorecovery.experiments.folder import COMPUTED_BY, DIAGNOSIS, DIAGNOSTICS, FILMS, ExperimentFolder, FolderError
-from egorecovery.experiments.report.diagnostics import diagnosis_in
 from egorecovery.intent.store_damage import store_damages
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import read_checksummed

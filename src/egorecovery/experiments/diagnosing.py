@@ -14,8 +14,8 @@ from egorecovery.errors import EgoRecoveryError
 from egorecovery.experiments import data
 from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.deadline import Deadline, OutOfTime
+from egorecovery.experiments.diagnoses import diagnosis_in
 from egorecovery.experiments.folder import DIAGNOSTICS, ExperimentFolder
-from egorecovery.experiments.report.diagnostics import diagnosis_in
 from egorecovery.experiments.resources import Resources
 from egorecovery.experiments.trainings import training_card
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from egorecovery.errors import EgoRecoveryError, StoreDamaged
 from egorecovery.evaluation.results import ResultFile, Subject
-from egorecovery.experiments.cell import CellPlan, settled
+from egorecovery.experiments.cell import CellPlan, without_unused_settings
 from egorecovery.experiments.cell_card import CARD, LOG, ROLLOUTS, bound_files, is_text, read_cell_card, require_bound
 from egorecovery.policy.config_json import flat
 from egorecovery.storage.atomic_io import write_file
@@ -225,7 +225,10 @@ class ExperimentFolder:
 
 def _unlike(card: dict[str, Any], plan: CellPlan) -> str:
     parts = ("suite", "recipe", "orders", "intervention", "protocol")
-    before, after = ({name: _by_name(settled(name, each.get(name))) for name in parts} for each in (card, plan.card()))
+    before, after = (
+        {name: _by_name(without_unused_settings(name, each.get(name))) for name in parts}
+        for each in (card, plan.card())
+    )
     left, right = flat(before), flat(after)
     unlike = [f"{name}: {left.get(name)} against {right.get(name)}" for name in right if left.get(name) != right[name]]
     return "; ".join(unlike[:3]) or "fields that are no longer known"
