@@ -4,9 +4,12 @@ import fnmatch
 import importlib.util
 import json
 import re
+import tarfile
 from pathlib import Path
 
 import pytest
+
+from egorecovery.experiments import plan_suite, suite_named
 
 ROOT = Path(__file__).parent.parent
 SUMMARY = json.loads((ROOT / "docs/results/summary.json").read_text())
@@ -131,3 +134,19 @@ def test_the_logs_table_of_blended_positions_is_the_summarys(begins):
     ]
     assert shown[:2] == pytest.approx(counted)
     assert sum(shown[2:]) == shown[0], "by where the disk is, they are all of the failures"
+
+
+PUBLISHED = sorted((ROOT / "docs/results").glob("*-2026-11-16.tar.xz"))
+
+
+@pytest.mark.parametrize("archive", PUBLISHED, ids=lambda path: path.stem)
+def test_published_cells_are_still_cells_of_their_suites(archive):
+    """So a suite that has grown rows or settings resumes from what is published, and runs only what is new."""
+    with tarfile.open(archive) as packed:
+        files = [packed.extractfile(each) for each in packed if each.name.endswith("cell.json")]
+        cards = [json.loads(file.read()) for file in files if file]
+    assert cards
+    for suite in {card["suite"] for card in cards}:
+        published = {card["cell_hash"] for card in cards if card["suite"] == suite}
+        plan = plan_suite(suite_named(suite), seeds=sorted({card["seed"] for card in cards}), rollouts=200)
+        assert published <= {cell.hash for cell in plan.cells}

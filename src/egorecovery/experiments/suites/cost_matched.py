@@ -9,6 +9,8 @@ MIXES = {robot: episodes(50, robot, human_recovery=10 * (80 - robot)) for robot 
 HELPS = "At the same cost, mixtures of robot and human recoveries beat 80 robot ones:"
 alone = side("robot_recovery", episodes(50, 80))
 full = {robot: side("egorecovery", budget) for robot, budget in MIXES.items()}
+effector = side("robot_recovery_effector", episodes(50, 80))
+shared = side("shared_decoder", *MIXES.values())
 
 SUITE = Suite(
     name="cost_matched",
@@ -17,7 +19,7 @@ SUITE = Suite(
     of_paper=True,
     by_budget=True,
     shares_stores_with=("scaling", "low_robot_grounding"),
-    conditions=(robot_only(80), *both_methods(MIXES.values())),
+    conditions=(robot_only(80), *both_methods(MIXES.values()), *effector, *shared),  # the last two are ours
     claims=(
         *curve_claims("cost", HELPS, "mixtures", alone, MIXES.values()),
         claim(
@@ -40,6 +42,14 @@ SUITE = Suite(
             "Replacing too much robot recovery hurts: 20 + 600 is worse than 50 + 300.",
             full[20],
             full[50],
+        ),
+        # Ours.
+        claim("cost_curve_shared", f"{HELPS} through a shared decoder.", effector, shared),
+        claim(
+            "cost_substitution_shared",
+            "At the same cost, 50 robot and 300 human recoveries through a shared decoder beat 80 robot ones.",
+            effector,
+            side("shared_decoder", MIXES[50]),
         ),
     ),
 )

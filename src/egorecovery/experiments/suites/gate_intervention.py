@@ -25,14 +25,26 @@ SUITE = Suite(
             Condition(method="egorecovery", intervention=Intervention(gate=gate), variant=variant)
             for gate, (variant, _) in FORCED.items()
         ),
+        # Ours.
+        Condition(method="shared_egorecovery", variant="shared_learned"),
+        *(
+            Condition(
+                method="shared_egorecovery", intervention=Intervention(gate=gate), variant=f"shared_{variant}"
+            )
+            for gate, (variant, _) in FORCED.items()
+        ),
     ),
     claims=tuple(
         claim(
-            f"gate_{gate}_{regime}",
-            f"A gate forced {words} does worse than the learned one: {regime.capitalize()} SR.",
-            side("egorecovery", intervention=Intervention(gate=gate)),
-            side("egorecovery"),
+            f"{prefix}_{gate}_{regime}",
+            f"A gate forced {words} does worse than the learned one{where}: {regime.capitalize()} SR.",
+            side(method, intervention=Intervention(gate=gate)),
+            side(method),
             regime,
+        )
+        for method, prefix, where in (
+            ("egorecovery", "gate", ""),
+            ("shared_egorecovery", "shared_gate", ", with a shared decoder"),
         )
         for gate, (_, words) in FORCED.items()
         for regime in reversed(REGIMES)

@@ -8,6 +8,8 @@ from egorecovery.experiments.suites.suite import Suite
 MIXES = {human: episodes(50, 20, human_recovery=human) for human in (100, 200, 300, 400, 500, 600)}
 HELPS = "With 20 robot recoveries, human ones help: all amounts"
 alone = side("robot_recovery", episodes(50, 20))
+effector = side("robot_recovery_effector", episodes(50, 20))
+shared = {human: side("shared_decoder", MIXES[human]) for human in (100, 300, 600)}
 
 SUITE = Suite(
     name="low_robot_grounding",
@@ -16,7 +18,13 @@ SUITE = Suite(
     of_paper=True,
     by_budget=True,
     shares_stores_with=("scaling", "cost_matched"),
-    conditions=(robot_only(20), *both_methods(MIXES.values())),
+    conditions=(
+        robot_only(20),
+        *both_methods(MIXES.values()),
+        # Ours.
+        *effector,
+        *(condition for amount in shared.values() for condition in amount),
+    ),
     claims=(
         *curve_claims("low", HELPS, "amounts", alone, MIXES.values()),
         claim(
@@ -42,6 +50,22 @@ SUITE = Suite(
                 side("egorecovery", budget),
             )
             for human, budget in MIXES.items()
+        ),
+        # Ours.
+        *(
+            claim(
+                f"low_shared_{human}",
+                f"With 20 robot recoveries, {human} human ones help through a shared decoder.",
+                effector,
+                amount,
+            )
+            for human, amount in shared.items()
+        ),
+        claim(
+            "low_more_shared_decoder",
+            "More human recovery helps a shared decoder: 600 against 100.",
+            shared[100],
+            shared[600],
         ),
     ),
 )
