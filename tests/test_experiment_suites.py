@@ -39,13 +39,23 @@ def test_every_row_of_a_budget_table_is_a_condition_of_the_suite(suite):
 
 @pytest.mark.parametrize("suite", ["ablation", "gate_intervention"])
 def test_every_variant_of_the_paper_is_a_condition_of_the_suite(suite):
-    conditions = suite_named(suite).conditions
-    assert [replace(condition, variant=None) for condition in conditions] == [
-        row.condition for row in paper_rows(suite)
-    ]
+    papers, conditions = paper_rows(suite), suite_named(suite).conditions
+    of_paper, ours = conditions[: len(papers)], conditions[len(papers) :]
+    assert [replace(condition, variant=None) for condition in of_paper] == [row.condition for row in papers]
     names = list(dict.fromkeys(row["name"] for row in figures()["rates"] if row["suite"] == suite))
-    assert [condition.variant for condition in conditions] == names
+    assert [condition.variant for condition in of_paper] == names
     assert {condition.budget for condition in conditions} == {FULL}
+    assert {condition.method for condition in ours} <= SHARED.keys()
+    assert all(str(condition.variant).startswith("shared_") for condition in ours)
+
+
+@pytest.mark.parametrize("suite", ["main", *BUDGET_SUITES, "ablation", "gate_intervention"])
+def test_claims_about_ours_are_about_conditions_of_their_suite(suite):
+    built = {replace(condition, variant=None) for condition in suite_named(suite).conditions}
+    ours = [each for each in suite_named(suite).claims if any(side.method in SHARED for side in each.better)]
+    assert ours
+    for each in ours:
+        assert {*each.worse, *each.better} <= built
 
 
 def printed(
@@ -140,9 +150,9 @@ def test_the_main_suite_has_the_papers_seven_methods_and_three_of_ours_on_four_t
 
 def test_cells_that_differ_only_at_test_time_share_a_training():
     gates = plan_suite(suite_named("gate_intervention")).cells
-    assert [len(training.cells) for training in trainings(gates)] == [5, 5]
+    assert [len(training.cells) for training in trainings(gates)] == [5, 5, 5, 5]
     parts = plan_suite(suite_named("ablation"), tasks=["cube_stack"]).cells
-    assert sorted(len(training.cells) for training in trainings(parts)) == [1, 1, 1, 1, 1, 2]
+    assert sorted(len(training.cells) for training in trainings(parts)) == [1, 1, 1, 1, 1, 1, 2, 2]
 
 
 def test_suites_with_the_same_data_share_trainings():
@@ -150,7 +160,7 @@ def test_suites_with_the_same_data_share_trainings():
         return {cell.training_id for cell in plan_suite(suite_named(suite), tasks=tasks).cells}
 
     tasks = ["cup_brush", "round_disk"]
-    assert len(ids("main", tasks) & ids("ablation", tasks)) == 4
+    assert len(ids("main", tasks) & ids("ablation", tasks)) == 8
     assert ids("gate_intervention", tasks) < ids("ablation", tasks)
 
 
@@ -187,7 +197,7 @@ def test_results_from_before_a_setting_existed_keep_their_hashes_until_it_is_use
 
 
 def test_data_is_ordered_for_the_largest_budgets_whatever_is_chosen():
-    plan = plan_suite(suite_named("cost_matched"), tasks=["cube_stack"], only=["*robot_recovery*"])
+    plan = plan_suite(suite_named("cost_matched"), tasks=["cube_stack"], only=["*robot_recovery-*"])
     assert {str(order.source): order.episodes for order in plan.orders["cube_stack"]} == {
         "robot_success": 60,
         "robot_recovery": 90,
@@ -206,9 +216,9 @@ def test_the_three_budget_suites_draw_from_one_store_and_share_their_trainings()
     assert len({order for plan in suites for order in plan.orders["cup_brush"]}) == len(Source)
     assert [len(plan.orders["cup_brush"]) for plan in suites] == [4, 3, 3]  # no human successes without need
     scaling, cost_matched, low_grounding = ({cell.training_id for cell in plan.cells} for plan in suites)
-    assert [len(scaling), len(cost_matched), len(low_grounding)] == [8, 13, 13]
-    assert len(scaling & cost_matched) == 1  # EgoRecovery with 50 + 50 and 300
-    assert len(cost_matched & low_grounding) == 2  # both methods with 50 + 20 and 600
+    assert [len(scaling), len(cost_matched), len(low_grounding)] == [12, 20, 17]
+    assert len(scaling & cost_matched) == 2  # EgoRecovery and a shared decoder with 50 + 50 and 300
+    assert len(cost_matched & low_grounding) == 3  # both methods and a shared decoder with 50 + 20 and 600
 
 
 def test_few_robot_recoveries_are_drawn_from_the_store_of_the_main_comparison():

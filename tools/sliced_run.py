@@ -188,7 +188,7 @@ def main(options: Options) -> int:
         archive = pack(options.work, options.packed)
     show(lanes, options.work, codes)
     print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB after {time.monotonic() - started_s:.0f} s")
-    return max(codes.values(), default=0)
+    return int(any(codes.values()))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ SUITE = Suite(
     conditions=(robot_only(80), *both_methods(MIXES.values()), *effector, *shared),  # the last two are ours
     claims=(
         *curve_claims("cost", HELPS, "mixtures", alone, MIXES.values()),
+        claim("cost_curve_shared", f"{HELPS} through a shared decoder.", effector, shared),
         claim(
             "cost_substitution",
             "At the same cost, 50 robot and 300 human recoveries beat 80 robot ones.",
@@ -44,7 +45,6 @@ SUITE = Suite(
             full[50],
         ),
         # Ours.
-        claim("cost_curve_shared", f"{HELPS} through a shared decoder.", effector, shared),
         claim(
             "cost_substitution_shared",
             "At the same cost, 50 robot and 300 human recoveries through a shared decoder beat 80 robot ones.",
