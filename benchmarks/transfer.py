@@ -5,8 +5,9 @@ python benchmarks/transfer.py OUT --tasks cube_stack cup_brush --variants robot_
 
 A variant is a method; settings of the recipe may follow it. "hidden" before it trains and tests on pictures without
 arms and hands; "near" before that begins half of the recoveries, of robot and people, at near misses; "off-centre"
-before all is for demonstrations that grip handles off their middle. Nothing here may be chosen on comparison starts. Run again, it goes on. Results stand in OUT/cells; OUT/transfer.jsonl repeats them as
-one line per rollout, with the distance of each failure from the nearest one that was staged for the robot.
+before all is for demonstrations that grip handles off their middle. Nothing here may be chosen on comparison starts.
+Run again, it goes on. Results stand in OUT/cells; OUT/transfer.jsonl repeats them as one line per rollout, with the
+distance of each failure from the nearest one that was staged for the robot.
 """
 
 import json

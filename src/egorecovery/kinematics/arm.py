@@ -88,7 +88,11 @@ class Arm:
         return self.follow(target.position_m, np.roll(target.rotation.as_quat(), 1), start_rad, how or Solver())
 
     def follow(
-        self, wanted_m: Float[ndarray, "3"], wanted_quat: Float[ndarray, "4"], start_rad: Float[ndarray, " J"], how: Solver
+        self,
+        wanted_m: Float[ndarray, "3"],
+        wanted_quat: Float[ndarray, "4"],
+        start_rad: Float[ndarray, " J"],
+        how: Solver,
     ) -> Solution:
         """`solve` for a target as plain numbers, its quaternion w first: what a path of many targets calls.
 

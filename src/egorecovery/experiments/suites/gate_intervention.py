@@ -28,9 +28,7 @@ SUITE = Suite(
         # Ours.
         Condition(method="shared_egorecovery", variant="shared_learned"),
         *(
-            Condition(
-                method="shared_egorecovery", intervention=Intervention(gate=gate), variant=f"shared_{variant}"
-            )
+            Condition(method="shared_egorecovery", intervention=Intervention(gate=gate), variant=f"shared_{variant}")
             for gate, (variant, _) in FORCED.items()
         ),
     ),
