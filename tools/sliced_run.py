@@ -33,6 +33,7 @@ from tyro.conf import Positional
 from egorecovery.experiments import ExperimentFolder
 
 SAVING_S = 45.0  # beyond its time a command may go on saving for so long
+ASKED_S = 5.0  # between being asked to stop and being made to
 LEAST_MINUTES = 0.3  # with less left no command is begun
 KEPT = ("suite.json", "cell.json", "rollouts.jsonl", "log.jsonl", "error.json", "transfer.jsonl")
 ARCHIVE = "results.tar.xz"
@@ -113,7 +114,7 @@ def ended(process: "subprocess.Popen[bytes]", give_up_s: float) -> int:
     for ask in (lambda: None, process.terminate, process.kill):
         ask()
         try:
-            return process.wait(max(give_up_s - time.monotonic(), 5.0))
+            return process.wait(max(give_up_s - time.monotonic(), ASKED_S))
         except subprocess.TimeoutExpired:
             continue
     return process.wait()
