@@ -5,7 +5,8 @@ python benchmarks/transfer.py OUT --tasks cube_stack cup_brush --variants robot_
 
 A variant is a method; settings of the recipe may follow it. "hidden" before it trains and tests on pictures without
 arms and hands; "near" before that begins half of the recoveries, of robot and people, at near misses; "off-centre"
-before all is for demonstrations that grip handles off their middle. Nothing here may be chosen on comparison starts.
+before that is for demonstrations that grip handles off their middle, "turned" before all for those in which the robot's
+hand arrives turned. Nothing here may be chosen on comparison starts.
 Run again, it goes on. Results stand in OUT/cells; OUT/transfer.jsonl repeats them as one line per rollout, with the
 distance of each failure from the nearest one that was staged for the robot.
 """
@@ -29,7 +30,7 @@ from egorecovery.experiments.condition import episodes
 from egorecovery.policy.config_json import changed
 from egorecovery.training import METHODS, RECIPES, Recipe
 
-HIDDEN, NEAR, OFF_CENTRE = "hidden ", "near ", "off-centre "
+HIDDEN, NEAR, OFF_CENTRE, TURNED = "hidden ", "near ", "off-centre ", "turned "
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class Options:
 
 
 def row(variant: str, options: Options) -> Condition:
+    turned = variant.startswith(TURNED)
+    variant = variant.removeprefix(TURNED)
     off_centre = variant.startswith(OFF_CENTRE)
     variant = variant.removeprefix(OFF_CENTRE)
     near = variant.startswith(NEAR)
@@ -75,6 +78,7 @@ def row(variant: str, options: Options) -> Condition:
         robot_failures="near_misses" if near else "staged",
         hidden_embodiment=hidden,
         off_centre_grips=off_centre,
+        turned_hands=turned,
         settings=chosen,
     )
 
@@ -162,6 +166,7 @@ def counted(lines: list[dict[str, Any]]) -> str:
 def store_of(card: dict[str, Any]) -> str:
     near = card.get("robot_failures") == "near_misses"
     seen = "-hidden" * bool(card.get("hidden_embodiment")) + "-off_centre" * bool(card.get("off_centre_grips"))
+    seen += "-turned" * bool(card.get("turned_hands"))
     return f"{card['task']}{'-near_misses' * near}{seen}"
 
 

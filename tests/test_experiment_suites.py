@@ -187,7 +187,7 @@ def test_results_from_before_a_setting_existed_keep_their_hashes_until_it_is_use
         del before["policy"][name]
     del before["losses"]["human_beta"], before["human_supervision"], before["intent_target"]
     assert plan.recipe_hash == digest(before)
-    younger = ("stand_in", "hidden_embodiment", "near_misses", "off_centre_grips")
+    younger = ("stand_in", "hidden_embodiment", "near_misses", "off_centre_grips", "turned_hands")
     orders = [{name: value for name, value in order.items() if name not in younger} for order in to_json(plan.orders)]
     assert plan.training_id == digest({"recipe": before, "orders": orders})[:16]
     relative = plan_of(policy=replace(RECIPES["bench"]("cube_stack").policy, relative_actions=True))

@@ -30,6 +30,8 @@ class Simulate:
     """Begin half of the recoveries at small misses that policies make themselves, see docs/workcell.md."""
     off_centre_grips: bool = False
     """Grip handles as far off their middle as policies do, see docs/workcell.md."""
+    turned_hands: bool = False
+    """Let the robot's hand arrive turned and then align, see docs/workcell.md."""
     workers: int = 0
     """Processes to use; 0 for all cores."""
     executor: Literal["local", "ray"] = "local"
@@ -55,6 +57,7 @@ class Simulate:
             hidden_embodiment=self.hidden_embodiment,
             near_misses=self.near_misses,
             off_centre_grips=self.off_centre_grips,
+            turned_hands=self.turned_hands,
         )
         store = EpisodeStore.create(self.out)
         there = None

@@ -36,6 +36,7 @@ ADDED_LATER: dict[str, dict[tuple[str, ...], Any]] = {
         ("hidden_embodiment",): False,
         ("near_misses",): False,
         ("off_centre_grips",): False,
+        ("turned_hands",): False,
     },
 }
 
@@ -95,6 +96,7 @@ class Cell(Condition):
             + [self.humans] * (self.humans != "people")
             + ["hidden"] * self.hidden_embodiment
             + ["off_centre"] * self.off_centre_grips
+            + ["turned"] * self.turned_hands
         )
 
     def recipe(self, recipe_of: RecipeOf) -> Recipe:
@@ -164,6 +166,7 @@ class CellPlan:
             "humans": cell.humans,
             "hidden_embodiment": cell.hidden_embodiment,
             "off_centre_grips": cell.off_centre_grips,
+            "turned_hands": cell.turned_hands,
             "settings": dict(cell.settings),
             "recipe": to_json(self.recipe),
             "recipe_hash": self.recipe_hash,

@@ -81,6 +81,7 @@ class Condition:
     humans: Humans = "people"
     hidden_embodiment: bool = False  # pictures without arms and hands, in training and at test time
     off_centre_grips: bool = False  # handles are gripped off their middle, by robot and people alike
+    turned_hands: bool = False  # the robot's hand arrives turned in demonstrations, then aligns
     settings: tuple[tuple[str, str], ...] = ()  # of the recipe, by dotted name; `variant` names them
 
     @classmethod
@@ -99,6 +100,7 @@ class Condition:
             humans=card.get("humans", "people"),
             hidden_embodiment=card.get("hidden_embodiment", False),
             off_centre_grips=card.get("off_centre_grips", False),
+            turned_hands=card.get("turned_hands", False),
             settings=tuple(sorted(card.get("settings", {}).items())),
         )
 
@@ -157,6 +159,7 @@ class Condition:
             self.variant or "",
             self.hidden_embodiment,
             self.off_centre_grips,
+            self.turned_hands,
             self.settings,
         )
 

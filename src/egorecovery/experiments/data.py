@@ -26,8 +26,9 @@ def orders(cells: Sequence[Cell], recipe: Recipe, plain_room: bool = False) -> t
     Pools are drawn from what a store holds, so these must be all such cells of the suite, whichever are run here: only
     then do several machines train on the same episodes.
     """
-    ((robot_failures, humans, hidden, off_centre),) = {
-        (cell.robot_failures, cell.humans, cell.hidden_embodiment, cell.off_centre_grips) for cell in cells
+    ((robot_failures, humans, hidden, off_centre, turned),) = {
+        (cell.robot_failures, cell.humans, cell.hidden_embodiment, cell.off_centre_grips, cell.turned_hands)
+        for cell in cells
     }
     most = {source: max(cell.budget.of(source) for cell in cells) for source in Source}
     return tuple(
@@ -43,6 +44,7 @@ def orders(cells: Sequence[Cell], recipe: Recipe, plain_room: bool = False) -> t
             hidden_embodiment=hidden,
             near_misses=source.is_recovery and robot_failures == "near_misses",
             off_centre_grips=off_centre,
+            turned_hands=turned and not source.is_human,
         )
         for source, count in most.items()
         if count

@@ -1,18 +1,21 @@
-"""Demonstrations whose grips are as far off the handle's middle as policies' are: an option of collection."""
+"""Demonstrations whose hands come to handles as policies' do, off their middle or turned: options of collection."""
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
-from egorecovery.episodes import Side, Source
+from egorecovery.episodes import RATE_HZ, Side, Source
+from egorecovery.errors import RecipeError
 from egorecovery.randomness import generator_for
 from egorecovery.workcell.cell import build_cell
 from egorecovery.workcell.collection import Job, Order
+from egorecovery.workcell.kinematics import workcell_arms
 from egorecovery.workcell.maneuver import Reach, Waypoint
 from egorecovery.workcell.robot import RobotCell
 from egorecovery.workcell.tasks import scene_named
 from egorecovery.workcell.tasks.round_disk_objects import HANDLE_M
 from egorecovery.workcell.tasks.round_disk_rules import flush
-from egorecovery.workcell.teleoperator import Teleoperator
+from egorecovery.workcell.teleoperator import Aim, Teleoperator
 
 
 def grips_along_mm(off_centre: bool, episodes: int) -> list[float]:
@@ -63,3 +66,39 @@ def test_such_episodes_have_names_of_their_own(tmp_path):
 
 def test_a_task_with_nothing_to_grip_off_centre_is_the_same_scene():
     assert type(scene_named("cube_stack", off_centre_grips=True)) is type(scene_named("cube_stack"))
+
+
+def turns_rad(miss_rad: float, episodes: int) -> list[float]:
+    """How far the executed hand is from the wanted turn, at the end of the first free leg."""
+    scene = scene_named("round_disk")
+    robot = RobotCell(build_cell(scene.add_objects))
+    found = []
+    for number in range(episodes):
+        rng = generator_for(seed=4, purpose="turned", number=number)
+        robot.reset()
+        teleoperator = Teleoperator(robot, scene)
+        teleoperator.aim = Aim(miss_m=0.02, miss_rad=miss_rad)
+        scene.stage(teleoperator, scene.draw_initial(rng))
+        (over, *_) = scene.succeed(teleoperator, rng)
+        wanted = workcell_arms().effector_poses  # of commands and of what was executed
+        executed: list[np.ndarray] = []
+        teleoperator._step = lambda action, kept=executed: kept.append(np.array(action))
+        commanded: list[np.ndarray] = []
+        teleoperator.demonstrate(iter([over]), rng, lambda action, kept=commanded: kept.append(np.array(action)), print)
+        arrived = len(executed) - round(teleoperator.aim.align_s * RATE_HZ) - 1
+        hand, right = wanted(executed[arrived])[1][1], wanted(commanded[arrived])[1][1]
+        found.append(float(Rotation.from_matrix(hand @ right.T).magnitude()))
+        last = wanted(executed[-1])[1][1]
+        assert Rotation.from_matrix(last @ right.T).magnitude() < 0.03, "in the end it is aligned"
+    return found
+
+
+def test_a_hand_arrives_turned_only_where_that_is_asked_for():
+    assert max(turns_rad(0.0, 3)) < 0.03
+    turned = turns_rad(0.3, 6)
+    assert 0.1 < np.mean(turned) < 0.45
+
+
+def test_people_have_no_turn_that_a_policy_could_copy():
+    with pytest.raises(RecipeError, match="turned_hands is for the robot"):
+        Order(task="round_disk", source=Source.HUMAN_RECOVERY, episodes=1, turned_hands=True)
