@@ -6,7 +6,7 @@ python benchmarks/grips.py initial.npz
 A rollout's first lift is where the disk first hangs 20 mm above where it began. `along` is how far the handle's middle
 then is from the fingers, along the handle. If a policy puts its hand over the groove and not the disk, the disk comes
 down as far off as it was gripped: the slope of `ends` over `along` is 1, and what is off by more than the groove
-forgives (3.5 mm) is not seated.
+forgives (4.5 mm) is not seated.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from egorecovery.workcell.tasks.round_disk_objects import BOARD, BOARD_HALF_M, D
 
 LIFTED_M = 0.02
 IN_HAND_M = 0.035  # between the tool and the middle of the plate
-FORGIVEN_M = 0.0035
+FORGIVEN_M = 0.0045  # `grip_tolerance.py`
 RIGHT = 1
 
 
