@@ -134,17 +134,17 @@ class FrozenPolicy:
         cameras, size = recipe.policy.cameras, recipe.policy.image_size
         require_size(store, [(name, 0) for _, name in episodes], cameras, size)
         recorded = frame_table.read(store, episodes, recipe)
-        total, found = sum(len(each.state_TA) for each in recorded), []
+        total, observed = sum(len(episode.state_TA) for episode in recorded), []
         with FrameReader(store, cameras) as reader:
-            for each in recorded:
-                done = sum(len(one.labels.in_recovery) for one in found)
+            for episode in recorded:
+                done = sum(len(observation.labels.in_recovery) for observation in observed)
                 progress(done, total)
-                state_TA = statistics.state[each.source.embodiment].normalise(each.state_TA)
+                state_TA = statistics.state[episode.source.embodiment].normalise(episode.state_TA)
                 parts = [
                     self._look(
-                        reader.read([(each.episode, frame) for frame in frames]),
+                        reader.read([(episode.episode, frame) for frame in frames]),
                         state_TA[frames.start : frames.stop],
-                        each.source.embodiment,
+                        episode.source.embodiment,
                     )
                     for frames in _batches(len(state_TA))
                 ]
@@ -153,11 +153,11 @@ class FrozenPolicy:
                 )
                 assert trunk_TD is not None
                 assert feature_TD is not None
-                found.append(
+                observed.append(
                     ObservedEpisode(
-                        episode=each.episode,
-                        source=each.source,
-                        labels=each.labels,
+                        episode=episode.episode,
+                        source=episode.source,
+                        labels=episode.labels,
                         trunk_TD=trunk_TD,
                         feature_TD=feature_TD,
                         intent_TC=intent_TC,
@@ -165,7 +165,7 @@ class FrozenPolicy:
                     )
                 )
         progress(total, total)
-        return found
+        return observed
 
     @torch.inference_mode()
     def _look(self, pictures: ndarray, state: ndarray, who: Embodiment) -> tuple[ndarray | None, ...]:
@@ -175,7 +175,7 @@ class FrozenPolicy:
         feature_BD, intent_BC, gate_logit_B = self._policy.correction(tokens_BND)
         gate_B = None if gate_logit_B is None else gate_logit_B.sigmoid()
         seen = (tokens_BND.mean(dim=1), feature_BD, intent_BC, gate_B)
-        return tuple(None if each is None else each.float().cpu().numpy() for each in seen)
+        return tuple(None if tensor is None else tensor.float().cpu().numpy() for tensor in seen)
 
 
 def _batches(frames: int) -> list[range]:
@@ -184,33 +184,33 @@ def _batches(frames: int) -> list[range]:
 
 def head_frames(observed: Sequence[ObservedEpisode], who: Embodiment) -> HeadFrames:
     """What enters and leaves the Intent Head on one embodiment's frames that have a valid window."""
-    own = [(each, diagnosed_frames(each.labels)) for each in _recoveries(observed, who)]
-    intents = [each.intent_TC[kept] for each, kept in own if each.intent_TC is not None]
+    own = [(episode, diagnosed_frames(episode.labels)) for episode in _recoveries(observed, who)]
+    intents = [episode.intent_TC[kept] for episode, kept in own if episode.intent_TC is not None]
     if len(intents) < len(own):
         raise DiagnosticError("the policy has no Intent Head")
     return HeadFrames(
-        feature=np.concatenate([each.feature_TD[kept] for each, kept in own]),
+        feature=np.concatenate([episode.feature_TD[kept] for episode, kept in own]),
         intent=np.concatenate(intents),
-        recovery=np.concatenate([each.labels.in_recovery[kept] for each, kept in own]),
+        recovery=np.concatenate([episode.labels.in_recovery[kept] for episode, kept in own]),
         episode=np.repeat(np.arange(len(own)), [int(kept.sum()) for _, kept in own]),
     )
 
 
 def gate_traces(observed: Sequence[ObservedEpisode], who: Embodiment, most: int = EPISODES) -> dict[str, GateTrace]:
     """By episode, of at most as many as the paper shows; which ones, their names alone decide."""
-    own = {each.episode: each for each in _recoveries(observed, who)}
+    own = {observation.episode: observation for observation in _recoveries(observed, who)}
     traces = {}
     for name in chosen_episodes(list(own), min(most, len(own))):
-        each = own[EpisodeId(name)]
-        if each.gate_T is None:
+        observation = own[EpisodeId(name)]
+        if observation.gate_T is None:
             raise DiagnosticError("the policy has no gate")
-        boundary = int(each.labels.in_recovery.sum()) - 1  # s_t is 1 from the first frame to the boundary
-        traces[name] = GateTrace(gate=each.gate_T, boundary=boundary)
+        boundary = int(observation.labels.in_recovery.sum()) - 1  # s_t is 1 from the first frame to the boundary
+        traces[name] = GateTrace(gate=observation.gate_T, boundary=boundary)
     return traces
 
 
 def _recoveries(observed: Sequence[ObservedEpisode], who: Embodiment) -> list[ObservedEpisode]:
-    own = [each for each in observed if each.source.is_recovery and each.source.embodiment is who]
+    own = [episode for episode in observed if episode.source.is_recovery and episode.source.embodiment is who]
     if len(own) < LEAST_EPISODES:
         raise DiagnosticError(
             f"{len(own)} unseen {who} recovery episodes, at least {LEAST_EPISODES} are wanted: collect more, and "

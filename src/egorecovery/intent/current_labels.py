@@ -45,7 +45,7 @@ def labels_of(
     card = labels.card(episode)
     if card is None or card["key"] != key:
         raise StoreError(f"{episode}: labels are missing or older than its annotation; run 'egorecovery label'")
-    found = labels.read(episode)
-    if len(found.in_recovery) != store.card(episode).frames:
+    labels_read = labels.read(episode)
+    if len(labels_read.in_recovery) != store.card(episode).frames:
         raise StoreError(f"{episode}: labels are of another number of frames; run 'egorecovery label'")
-    return found
+    return labels_read

@@ -57,17 +57,17 @@ def select(store: EpisodeStore, recipe: Recipe, checked: bool = True) -> Pools:
 
 def with_picture_fit(recipe: Recipe, store: EpisodeStore, pools: Pools) -> Recipe:
     """The recipe with the rule that the robot's pictures went through: what feeds the policy later must use it too."""
-    found: dict[str, EpisodeId] = {}
+    rules: dict[str, EpisodeId] = {}
     for source, episode in pools.episodes:
         if not source.is_human:
             rule = store.card(episode).picture_fit
-            found.setdefault("exact" if rule is None else PictureFit.from_json(rule).fit, episode)
-    if len(found) > 1:
-        ways = ", ".join(f"{episode} by {fit}" for fit, episode in found.items())
+            rules.setdefault("exact" if rule is None else PictureFit.from_json(rule).fit, episode)
+    if len(rules) > 1:
+        ways = ", ".join(f"{episode} by {fit}" for fit, episode in rules.items())
         raise RecipeError(
             f"{store.root}: pictures of robot episodes were fitted in different ways ({ways}); import them in one way"
         )
-    fit = next(iter(found), "exact")
+    fit = next(iter(rules), "exact")
     if recipe.policy.picture_fit not in ("exact", fit):
         raise RecipeError(
             f"policy.picture_fit is {recipe.policy.picture_fit}, but the pictures of {store.root} were fitted by {fit}"
