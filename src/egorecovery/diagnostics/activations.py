@@ -4,7 +4,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +22,13 @@ from egorecovery.intent import FrameLabels, data_hash
 from egorecovery.policy.checkpoint import Checkpoint, load_into, open_checkpoint
 from egorecovery.policy.config_json import from_json
 from egorecovery.policy.device import pick_device
-from egorecovery.policy.inference import plain_images
+from egorecovery.policy.frame_batches import FrameBatch, frame_batches
 from egorecovery.policy.policy import Policy
 from egorecovery.storage.checksummed_json import file_sha256
 from egorecovery.training import Recipe, frame_table
 from egorecovery.training.image_source import require_size
 from egorecovery.training.splits import Pools, everything, in_order, select
 
-AT_ONCE = 64  # frames: enough for any device, little memory
 LEAST_EPISODES = 2  # per embodiment: one episode says nothing of another
 
 
@@ -140,13 +139,17 @@ class FrozenPolicy:
                 done = sum(len(observation.labels.in_recovery) for observation in observed)
                 progress(done, total)
                 state_TA = statistics.state[episode.source.embodiment].normalise(episode.state_TA)
+                pictures = partial(_pictures, reader, episode.episode)
                 parts = [
-                    self._look(
-                        reader.read([(episode.episode, frame) for frame in frames]),
-                        state_TA[frames.start : frames.stop],
+                    self._look(batch)
+                    for batch in frame_batches(
+                        np.arange(len(state_TA)),
                         episode.source.embodiment,
+                        pictures,
+                        state_TA.__getitem__,
+                        self._device,
+                        torch.float32,
                     )
-                    for frames in _batches(len(state_TA))
                 ]
                 trunk_TD, feature_TD, intent_TC, gate_T = (
                     None if values[0] is None else np.concatenate(values) for values in zip(*parts, strict=True)
@@ -168,18 +171,16 @@ class FrozenPolicy:
         return observed
 
     @torch.inference_mode()
-    def _look(self, pictures: ndarray, state: ndarray, who: Embodiment) -> tuple[ndarray | None, ...]:
-        images_VB3SS = plain_images(torch.from_numpy(pictures).to(self._device), torch.float32)
-        state_BA = torch.from_numpy(state).to(self._device, torch.float32)
-        tokens_BND = self._policy.tokens(images_VB3SS, state_BA, len(state) if who is Embodiment.ROBOT else 0)
+    def _look(self, batch: FrameBatch) -> tuple[ndarray | None, ...]:
+        tokens_BND = self._policy.tokens(batch.images_VB3SS, batch.state_BA, batch.robots)
         feature_BD, intent_BC, gate_logit_B = self._policy.correction(tokens_BND)
         gate_B = None if gate_logit_B is None else gate_logit_B.sigmoid()
         seen = (tokens_BND.mean(dim=1), feature_BD, intent_BC, gate_B)
         return tuple(None if tensor is None else tensor.float().cpu().numpy() for tensor in seen)
 
 
-def _batches(frames: int) -> list[range]:
-    return [range(first, min(first + AT_ONCE, frames)) for first in range(0, frames, AT_ONCE)]
+def _pictures(reader: FrameReader, episode: EpisodeId, frames: ndarray) -> torch.Tensor:
+    return torch.from_numpy(reader.read([(episode, int(frame)) for frame in frames]))
 
 
 def head_frames(observed: Sequence[ObservedEpisode], who: Embodiment) -> HeadFrames:

@@ -3,7 +3,7 @@
 # F frames, A dimensions, C intent dimensions
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
@@ -14,7 +14,6 @@ from egorecovery.episodes.layout import OPTIONAL_STREAMS
 from egorecovery.errors import RecipeError
 from egorecovery.intent import FrameLabels
 from egorecovery.intent.current_labels import labels_of
-from egorecovery.intent.frame_labels import trusted_windows
 from egorecovery.intent.statistics import pool_statistics
 from egorecovery.kinematics import ActionSpace
 from egorecovery.policy.normaliser import Normaliser, Statistics
@@ -75,7 +74,7 @@ def read(store: EpisodeStore, episodes: Sequence[tuple[Source, EpisodeId]], reci
             source=source,
             state_TA=_stream(store, episode, STREAMS[space][0]),
             action_TA=_as_imitated(_stream(store, episode, STREAMS[space][1]), source, recipe),
-            labels=_targeted(labels_of(store, episode, recipe.intent, annotations), store, episode, recipe),
+            labels=labels_of(store, episode, recipe.intent, annotations, recipe.intent_target),
         )
         for source, episode in episodes
     ]
@@ -103,16 +102,6 @@ def _stream(store: EpisodeStore, episode: EpisodeId, name: str) -> Float32[ndarr
 
 def _as_imitated(action_TA: Float32[ndarray, "T A"], source: Source, recipe: Recipe) -> Float32[ndarray, "T A"]:
     return recipe.human_supervision.actions(action_TA, recipe.policy.action_space) if source.is_human else action_TA
-
-
-def _targeted(labels: FrameLabels, store: EpisodeStore, episode: EpisodeId, recipe: Recipe) -> FrameLabels:
-    """Stores hold the paper's target. Others are of the same windows, so that only their values are other ones."""
-    if recipe.intent_target == "dct_magnitude":
-        return labels
-    effector_m, reliable = store.stream(episode, "effector_m"), store.stream(episode, "reliable")
-    active = store.card(episode).task.active_effectors
-    windows = trusted_windows(effector_m, reliable, active, recipe.intent, recipe.intent_target)
-    return replace(labels, intent_m=windows.intent_m.astype(np.float32))
 
 
 def fit(recorded: Sequence[Recorded], recipe: Recipe) -> Statistics:

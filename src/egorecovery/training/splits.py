@@ -9,7 +9,7 @@ from egorecovery.capture.picture_fit import PictureFit
 from egorecovery.episodes import EpisodeId, EpisodeStore, Source
 from egorecovery.errors import RecipeError
 from egorecovery.intent import IntentSpec
-from egorecovery.intent.current_labels import wanted_key
+from egorecovery.intent.current_labels import label_state
 from egorecovery.intent.label_store import LabelStore
 from egorecovery.recovery import AnnotationJournal
 from egorecovery.training.recipe import Recipe
@@ -96,18 +96,14 @@ def _usable(store: EpisodeStore, task: str, spec: IntentSpec) -> dict[Source, _U
         card = store.card(episode)
         if card.task.name != task:
             continue
-        annotation = annotations.get(episode)
-        key = wanted_key(card, annotation, spec)
         label_card = labels.card(episode)
-        if key is None:
-            left_out[card.source]["discarded" if annotation else "unannotated"] += 1
-        elif label_card is None or label_card["key"] != key:
-            left_out[card.source]["stale"] += 1
-            if label_card is None and labels.there(episode):
-                reason = "its labels are damaged; run 'egorecovery label'"
-                print(f"{episode} is skipped: {reason}", file=sys.stderr)
-        else:
+        state = label_state(card, annotations.get(episode), label_card, spec)
+        if state == "current":
             kept[card.source].append(episode)
+            continue
+        left_out[card.source][state] += 1
+        if state == "stale" and label_card is None and labels.there(episode):
+            print(f"{episode} is skipped: its labels are damaged; run 'egorecovery label'", file=sys.stderr)
     return {source: _Usable(kept=kept[source], **left_out[source]) for source in Source}
 
 
