@@ -3,13 +3,14 @@
 python tools/import_graph.py                         # writes the picture
 python tools/import_graph.py --source PATH --out SVG  # of another checkout's src/egorecovery
 
-An arrow points from a package to one that it imports. Arrows that follow from others are left out (if a imports b and c,
-and b imports c, then a -> c is not drawn). An import against the order would be drawn in red.
+An arrow points from a package to one that it imports. Arrows that follow from others are left out (if a imports b and
+c, and b imports c, then a -> c is not drawn). An import against the order would be drawn in red.
 """
 
 import argparse
 import ast
 from collections import defaultdict
+from functools import partial
 from html import escape
 from pathlib import Path
 
@@ -98,11 +99,13 @@ def rows(drawn: Graph, height: dict[str, int]) -> tuple[list[list[str]], Graph]:
     at = _abscissae(ordered)
     for sweep in range(24):
         for row in ordered if sweep % 2 else ordered[::-1]:
-            row.sort(
-                key=lambda name: (sum(at[other] for other in neighbours[name]) / max(len(neighbours[name]), 1), name)
-            )
+            row.sort(key=partial(_middle_of_neighbours, neighbours, at))
             at = _abscissae(ordered)
     return ordered, links
+
+
+def _middle_of_neighbours(neighbours: Graph, at: dict[str, float], name: str) -> tuple[float, str]:
+    return sum(at[other] for other in neighbours[name]) / max(len(neighbours[name]), 1), name
 
 
 def _abscissae(ordered: list[list[str]]) -> dict[str, float]:
