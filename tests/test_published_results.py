@@ -37,7 +37,8 @@ def test_the_summary_is_what_the_archives_hold(pattern):
     spec.loader.exec_module(tool)
     made = list(tool.rows(pattern))
     assert made
-    assert made == [row for row in SUMMARY if row["archive"] == made[0]["archive"]]
+    archives = {row["archive"] for row in made}
+    assert made == [row for row in SUMMARY if row["archive"] in archives]
 
 
 @pytest.mark.parametrize(
