@@ -64,7 +64,7 @@ def html_page(analysis: Analysis, claims: Sequence[JudgedClaim]) -> str:
 
 
 def markdown_page(analysis: Analysis, claims: Sequence[JudgedClaim]) -> str:
-    text = _environment(html=False).get_template("report.md").render(_context(analysis, claims))
+    text = _environment(html=False).get_template("report.md.j2").render(_context(analysis, claims))
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
