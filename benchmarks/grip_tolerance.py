@@ -19,7 +19,7 @@ from scipy.spatial.transform import Rotation
 
 from egorecovery.episodes import Side
 from egorecovery.randomness import generator_for
-from egorecovery.workcell.cell import build_cell
+from egorecovery.workcell.arena import build_arena
 from egorecovery.workcell.kinematics import ToolPose, pointing_down
 from egorecovery.workcell.maneuver import Reach, Script, Waypoint
 from egorecovery.workcell.robot import RobotCell
@@ -54,7 +54,7 @@ class Error:
 class Bench:
     def __init__(self) -> None:
         self.scene = scene_named("round_disk")
-        self.robot = RobotCell(build_cell(self.scene.add_objects))
+        self.robot = RobotCell(build_arena(self.scene.add_objects))
 
     def trial(self, number: int, error: Error, place: bool) -> tuple[bool, float]:
         """Whether it went well, and how far off the disk then is: in the hand, or from the groove."""

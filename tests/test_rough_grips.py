@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 from egorecovery.episodes import RATE_HZ, Side, Source
 from egorecovery.errors import RecipeError
 from egorecovery.randomness import generator_for
-from egorecovery.workcell.cell import build_cell
+from egorecovery.workcell.arena import build_arena
 from egorecovery.workcell.collection import Job, Order
 from egorecovery.workcell.kinematics import workcell_arms
 from egorecovery.workcell.maneuver import Reach, Waypoint
@@ -21,7 +21,7 @@ from egorecovery.workcell.teleoperator import Aim, Teleoperator
 def grips_along_mm(off_centre: bool, episodes: int) -> list[float]:
     """How far from the handle's middle the fingers close, by the scripts alone."""
     scene = scene_named("round_disk", off_centre_grips=off_centre)
-    robot = RobotCell(build_cell(scene.add_objects))
+    robot = RobotCell(build_arena(scene.add_objects))
     found = []
     for number in range(episodes):
         rng = generator_for(seed=3, purpose="off-centre", number=number)
@@ -47,7 +47,7 @@ def test_grips_are_close_to_the_middle_unless_they_are_asked_for_off_centre():
 
 def test_a_disk_that_is_held_off_centre_is_seated_all_the_same():
     scene = scene_named("round_disk", off_centre_grips=True)
-    robot = RobotCell(build_cell(scene.add_objects))
+    robot = RobotCell(build_arena(scene.add_objects))
     seated = []
     for number in range(4):
         rng = generator_for(seed=3, purpose="off-centre", number=number)
@@ -71,7 +71,7 @@ def test_a_task_with_nothing_to_grip_off_centre_is_the_same_scene():
 def turns_rad(miss_rad: float, episodes: int) -> list[float]:
     """How far the executed hand is from the wanted turn, at the end of the first free leg."""
     scene = scene_named("round_disk")
-    robot = RobotCell(build_cell(scene.add_objects))
+    robot = RobotCell(build_arena(scene.add_objects))
     found = []
     for number in range(episodes):
         rng = generator_for(seed=4, purpose="turned", number=number)

@@ -1,6 +1,6 @@
 """The data of a suite: stores large enough for the largest budgets drawn from them, made once and shared by all cells.
 
-Sources that no cell at hand needs are left for later.
+Sources that no chosen cell needs are left for later.
 """
 
 from collections.abc import Callable, Sequence
@@ -86,7 +86,7 @@ def provide(
 
 
 def _require_same_room(store: EpisodeStore, orders: Sequence[Order]) -> None:
-    """Names do not tell it: one episode of each order, where there is any, does."""
+    """Names do not say which: one episode of each order, where there is any, does."""
     there_already = set(store.ids())
     for order in orders:
         name = Job(order, 0, store.root).name

@@ -20,12 +20,12 @@ class DiagnosticRow:
 def rows(record: Mapping[str, Any]) -> list[DiagnosticRow]:
     """The numbers that decide, of everything a record holds."""
     theirs = _Paper(str(record["task"]))
-    found = [*_ks(record, theirs), *_coverage(record, theirs)]
+    lines = [*_ks(record, theirs), *_coverage(record, theirs)]
     for label in record.get("policies", {}):
         of_many = f", {label}" if len(record["policies"]) > 1 else ""
-        found += _bottleneck(record.get("bottleneck", {}).get(label), theirs, of_many)
-        found += _gate(record.get("gate", {}).get(label, {}), theirs, of_many)
-    return [*found, *_probe(record.get("probe"))]
+        lines += _bottleneck(record.get("bottleneck", {}).get(label), theirs, of_many)
+        lines += _gate(record.get("gate", {}).get(label, {}), theirs, of_many)
+    return [*lines, *_probe(record.get("probe"))]
 
 
 class _Paper:
@@ -57,26 +57,26 @@ class _Paper:
 
 
 def _ks(record: Mapping[str, Any], theirs: _Paper) -> Iterator[DiagnosticRow]:
-    for phase, found in record.get("ks", {}).items():
-        span = f"[{_number(found['mean_low'])}, {_number(found['mean_high'])}]"
+    for phase, alignment in record.get("ks", {}).items():
+        span = f"[{_number(alignment['mean_low'])}, {_number(alignment['mean_high'])}]"
         yield DiagnosticRow(
             group="Intent target",
             what=f"mean KS, robot to human, {phase}",
-            here=f"{_number(found['mean_ks'])} {span}, chance {_number(found['mean_chance'])}",
+            here=f"{_number(alignment['mean_ks'])} {span}, chance {_number(alignment['mean_chance'])}",
             paper=theirs.ks(phase),
         )
 
 
 def _coverage(record: Mapping[str, Any], theirs: _Paper) -> Iterator[DiagnosticRow]:
-    for mode, found in record.get("coverage", {}).items():
-        plane, pairs, equal = (_ratio(found[name], ".1f") for name in ("plane_ratio", "pair_ratio", "matched_ratio"))
+    for mode, hulls in record.get("coverage", {}).items():
+        plane, pairs, equal = (_ratio(hulls[name], ".1f") for name in ("plane_ratio", "pair_ratio", "matched_ratio"))
         yield DiagnosticRow(
             group="Failure states",
             what=f"hull of starts, human over robot, {mode.replace('_', ' ')}",
             here=f"{plane} (pairs {pairs}, equal count {equal})",
             paper=theirs.hull,
         )
-        robot, human = (f"{100 * found[who]['inside']:.0f}%" for who in ("robot", "human"))
+        robot, human = (f"{100 * hulls[who]['inside']:.0f}%" for who in ("robot", "human"))
         yield DiagnosticRow(
             group="Failure states",
             what=f"evaluation starts inside the hull, {mode.replace('_', ' ')}",
@@ -84,11 +84,11 @@ def _coverage(record: Mapping[str, Any], theirs: _Paper) -> Iterator[DiagnosticR
         )
 
 
-def _bottleneck(found: Mapping[str, Any] | None, theirs: _Paper, of: str) -> Iterator[DiagnosticRow]:
-    if not found:
+def _bottleneck(spaces: Mapping[str, Any] | None, theirs: _Paper, of: str) -> Iterator[DiagnosticRow]:
+    if not spaces:
         return
     group = f"Bottleneck{of}"
-    before, after = found["feature"], found["intent"]
+    before, after = spaces["feature"], spaces["intent"]
     yield DiagnosticRow(
         group=group,
         what="rho = W2 recovery / W2 nominal: trunk feature to intent",
@@ -100,7 +100,7 @@ def _bottleneck(found: Mapping[str, Any] | None, theirs: _Paper, of: str) -> Ite
         ("random_jl", "random projection", "random_jl"),
         ("pca", "principal components", "pca4"),
     ):
-        plain, free = (_ratio(found[name][which], ".1f") for which in ("shrink", "relative_shrink"))
+        plain, free = (_ratio(spaces[name][which], ".1f") for which in ("shrink", "relative_shrink"))
         yield DiagnosticRow(
             group=group,
             what=f"shrink of the robot-human distance, {words}",
@@ -114,8 +114,8 @@ def _bottleneck(found: Mapping[str, Any] | None, theirs: _Paper, of: str) -> Ite
     )
 
 
-def _gate(found: Mapping[str, Any], theirs: _Paper, of: str) -> Iterator[DiagnosticRow]:
-    for who, gate in found.items():
+def _gate(gates: Mapping[str, Any], theirs: _Paper, of: str) -> Iterator[DiagnosticRow]:
+    for who, gate in gates.items():
         group = f"Gate{of}"
         yield DiagnosticRow(
             group=group, what=f"AUC, {who} ({gate['episodes']} episodes)", here=_number(gate["auc"], ".4f"),
@@ -136,8 +136,8 @@ def _gate(found: Mapping[str, Any], theirs: _Paper, of: str) -> Iterator[Diagnos
         )
 
 
-def _probe(found: Mapping[str, Any] | None) -> Iterator[DiagnosticRow]:
-    for label, pools in (found or {}).get("trunks", {}).items():
+def _probe(probe: Mapping[str, Any] | None) -> Iterator[DiagnosticRow]:
+    for label, pools in (probe or {}).get("trunks", {}).items():
         for pool, probed in pools.items():
             span = f"[{_number(probed['low_mm'], '.1f')}, {_number(probed['high_mm'], '.1f')}]"
             yield DiagnosticRow(
@@ -146,7 +146,7 @@ def _probe(found: Mapping[str, Any] | None) -> Iterator[DiagnosticRow]:
                 here=f"{_number(probed['error_mm'], '.1f')} {span}, R2 {_number(probed['r2'])}, "
                 f"without looking {_number(probed['unseen_mm'], '.1f')}",
             )
-    for label, pools in (found or {}).get("gain", {}).items():
+    for label, pools in (probe or {}).get("gain", {}).items():
         for pool, gain in pools.items():
             span = f"[{_number(gain['low_mm'], '+.1f')}, {_number(gain['high_mm'], '+.1f')}]"
             yield DiagnosticRow(

@@ -160,10 +160,10 @@ class Arm:
 
 
 def _id(model: MjModel, kind: Any, name: str, words: str) -> int:
-    found = mujoco.mj_name2id(model, kind, name)
-    if found < 0:
+    number = mujoco.mj_name2id(model, kind, name)
+    if number < 0:
         raise KinematicsError(f"the robot model has no {words} named {name!r}; it has {', '.join(names(model, kind))}")
-    return found
+    return number
 
 
 def names(model: MjModel, kind: Any) -> list[str]:

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from egorecovery.diagnostics.figures import FAINT, NEUTRAL, panels, svg, whiskers
 from egorecovery.evaluation.protocol import Regime
@@ -108,7 +109,11 @@ def training_charts(results: SuiteResults) -> Iterator[tuple[str, str]]:
             for condition, points in lines[task, name]:
                 style = "--" if condition.collection else "-"
                 ax.plot(*zip(*points, strict=True), style, color=STYLE.get(condition.method, OTHER)[0], linewidth=1.1)
-            ax.set_yscale("log" if log else "linear")
+            if log:
+                ax.set_yscale("log")
+                ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                ax.yaxis.set_major_formatter("{x:g}")
+                ax.yaxis.set_minor_formatter(NullFormatter())
             ax.set_xlim(left=0)
             ax.set_xlabel("steps")
             ax.set_title(title, loc="left", fontsize=9)

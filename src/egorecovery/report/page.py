@@ -64,7 +64,7 @@ def html_page(analysis: Analysis, claims: Sequence[JudgedClaim]) -> str:
 
 
 def markdown_page(analysis: Analysis, claims: Sequence[JudgedClaim]) -> str:
-    text = _environment(html=False).get_template("report.md").render(_context(analysis, claims))
+    text = _environment(html=False).get_template("report.md.j2").render(_context(analysis, claims))
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
@@ -222,10 +222,12 @@ def tiles(analysis: Analysis) -> tuple[list[tuple[Condition, Any]], str]:
 def comparison_groups(paired: Sequence[PairedComparison]) -> dict[tuple[str, str], dict[str, dict[Regime, Any]]]:
     """By pair of conditions, then by tasks."""
     groups: dict[tuple[str, str], dict[str, dict[Regime, Any]]] = {}
-    for one in paired:
-        tasks = task_title(one.tasks[0]) if len(one.tasks) == 1 else f"{len(one.tasks)} tasks pooled"
-        group = groups.setdefault((one.second.label, one.first.label), {})
-        group.setdefault(tasks, {})[one.regime] = one
+    for comparison in paired:
+        tasks = (
+            task_title(comparison.tasks[0]) if len(comparison.tasks) == 1 else f"{len(comparison.tasks)} tasks pooled"
+        )
+        group = groups.setdefault((comparison.second.label, comparison.first.label), {})
+        group.setdefault(tasks, {})[comparison.regime] = comparison
     return groups
 
 

@@ -44,10 +44,10 @@ def provenance(results: SuiteResults) -> dict[str, Any]:
 
 def data_hashes(results: SuiteResults) -> dict[str, list[str]]:
     """Per task; methods of one task differ where they use other sources."""
-    found: dict[str, set[str]] = {}
+    hashes_by_task: dict[str, set[str]] = {}
     for cell in results.cells:
-        found.setdefault(cell.task, set()).add(str(cell.card.get("data_hash")))
-    return {task: sorted(hashes) for task, hashes in sorted(found.items())}
+        hashes_by_task.setdefault(cell.task, set()).add(str(cell.card.get("data_hash")))
+    return {task: sorted(hashes) for task, hashes in sorted(hashes_by_task.items())}
 
 
 def hardware(cell: FinishedCell) -> str:
@@ -58,8 +58,8 @@ def hardware(cell: FinishedCell) -> str:
 
 def software(cell: FinishedCell) -> str:
     """Of the evaluation; older cells do not say."""
-    told = cell.part("evaluation").get("versions", {})
-    return ", ".join(f"{name} {number}" for name, number in told.items()) or "not recorded"
+    versions = cell.part("evaluation").get("versions", {})
+    return ", ".join(f"{name} {number}" for name, number in versions.items()) or "not recorded"
 
 
 def recipe_name(cell: FinishedCell) -> str:

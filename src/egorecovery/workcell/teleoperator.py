@@ -140,13 +140,14 @@ class Teleoperator:
         for side in Side:
             wanted, known = hands[side], self._hands[side]
             if wanted.pose is not known.pose:
-                found = self._arms[side].solve(wanted.pose, self._joints[side])
-                if not found.reached(REACHED_M, REACHED_RAD):
+                solution = self._arms[side].solve(wanted.pose, self._joints[side])
+                if not solution.reached(REACHED_M, REACHED_RAD):
                     raise OutOfReach(
                         f"{side} arm: {np.round(wanted.pose.position_m, 3)} m is missed by "
-                        f"{found.position_error_m * 1000:.0f} mm and {np.rad2deg(found.rotation_error_rad):.0f} degrees"
+                        f"{solution.position_error_m * 1000:.0f} mm and "
+                        f"{np.rad2deg(solution.rotation_error_rad):.0f} degrees"
                     )
-                self._joints[side] = found.joints_rad
+                self._joints[side] = solution.joints_rad
             action.append(np.append(self._joints[side], wanted.opening_01))
         self._hands = hands
         return np.concatenate(action)
@@ -158,12 +159,12 @@ class Teleoperator:
         self.robot.refresh()
 
     def place(self, side: Side, pose: ToolPose, opening_01: float = 1.0) -> None:
-        found = self._arms[side].find(pose)
-        if not found.reached(REACHED_M, REACHED_RAD):
+        solution = self._arms[side].find(pose)
+        if not solution.reached(REACHED_M, REACHED_RAD):
             raise OutOfReach(f"{side} arm cannot be placed at {np.round(pose.position_m, 3)} m")
-        self._joints[side] = found.joints_rad
+        self._joints[side] = solution.joints_rad
         self._hands[side] = HandTarget(pose, opening_01)
-        self._place(side, np.append(found.joints_rad, opening_01))
+        self._place(side, np.append(solution.joints_rad, opening_01))
 
     def hold(self, side: Side, body: str, width_m: float) -> None:
         """The fingers are set to touch the object, then squeeze: nothing falls while they close."""

@@ -21,7 +21,8 @@ def _claims() -> Iterator[Claim]:
         robots = side(method, humans="stand_ins")
         yield claim(
             f"stand_ins_help_{method}",
-            f"Robots in people's place help {how}: encoded as hand motion, demonstrations still reach the robot's actions.",
+            f"Robots in people's place help {how}: encoded as hand motion, demonstrations still reach the robot's "
+            "actions.",
             side("robot_recovery", episodes(50, 50)),
             robots,
         )

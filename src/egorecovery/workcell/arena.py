@@ -1,4 +1,4 @@
-"""The cell: a table, a floor, lights, three cameras, and whoever works there.
+"""The arena: a table, a floor, lights, three cameras, and whoever works there.
 
 Workspace frame (the world frame of the model, metres): the origin is the point of the table top that both arms reach
 best, x points forward (away from the bases), y to the left, z up. The bases stand at x = -0.30, y = +0.25 and -0.25.
@@ -53,13 +53,13 @@ def add_nothing(spec: MjSpec) -> None:
     """A cell without objects."""
 
 
-def build_cell(add_objects: SpecAddition = add_nothing, embodiment: SpecAddition = add_robot_arms) -> MjModel:
+def build_arena(add_objects: SpecAddition = add_nothing, embodiment: SpecAddition = add_robot_arms) -> MjModel:
     """The compiled cell. The embodiment comes first, so its joints and actuators lead in `qpos` and `ctrl`.
 
     Another embodiment (hands) gets the same table, light and head camera, and brings its own `left_wrist` and
     `right_wrist` cameras (`arm.add_wrist_camera`).
     """
-    spec = cell_spec()
+    spec = arena_spec()
     embodiment(spec)
     add_objects(spec)
     missing = [camera for camera in Camera if spec.camera(str(camera)) is None]
@@ -68,7 +68,7 @@ def build_cell(add_objects: SpecAddition = add_nothing, embodiment: SpecAddition
     return spec.compile()
 
 
-def cell_spec() -> MjSpec:
+def arena_spec() -> MjSpec:
     """Table, floor, lights and head camera, with physics and rendering options set."""
     spec = mujoco.MjSpec()
     set_physics(spec)

@@ -6,8 +6,8 @@ from scipy.spatial.transform import Rotation
 
 from egorecovery.episodes import Camera, Side
 from egorecovery.errors import EgoRecoveryError, KinematicsError, RecipeError
+from egorecovery.workcell.arena import add_nothing, build_arena
 from egorecovery.workcell.arm import WRIST_CAMERA, add_wrist_camera
-from egorecovery.workcell.cell import add_nothing, build_cell
 from egorecovery.workcell.kinematics import HOME, ArmKinematics, ToolPose, effector_poses, home_rad, pointing_down
 from egorecovery.workcell.physics import PhysicsDiverged, mujoco
 from egorecovery.workcell.render import Cameras
@@ -25,7 +25,7 @@ def add_cube(spec):
 
 @pytest.fixture(scope="module")
 def model():
-    return build_cell(add_cube)
+    return build_arena(add_cube)
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ def test_a_restored_run_continues_to_the_same_bits(robot, model):
 
 def test_a_state_of_another_scene_is_not_restored(robot):
     with pytest.raises(EgoRecoveryError, match="saved from"):
-        robot.restore(RobotCell(build_cell()).save())
+        robot.restore(RobotCell(build_arena()).save())
 
 
 def test_an_impossible_speed_is_reported_with_its_joint(robot):
@@ -275,8 +275,8 @@ def test_another_embodiment_works_at_the_same_table_with_its_own_wrist_cameras()
         for side in Side:
             add_wrist_camera(spec.worldbody.add_body(name=f"{side}/wrist", mocap=True), side, WRIST_CAMERA)
 
-    hands = build_cell(add_cube, embodiment=add_hands)
+    hands = build_arena(add_cube, embodiment=add_hands)
     assert hands.nu == 0
     assert hands.ncam == len(Camera)
     with pytest.raises(RecipeError, match="left_wrist"):
-        build_cell(embodiment=add_nothing)
+        build_arena(embodiment=add_nothing)
