@@ -69,7 +69,7 @@ def row(variant: str, options: Options) -> Condition:
     method, _, settings = variant.removeprefix(HIDDEN).partition(":")
     if method not in METHODS:
         raise RecipeError(f"there is no method {method!r}; there are {', '.join(METHODS)}")
-    chosen = tuple(tuple(setting.split("=", 1)) for setting in settings.split())
+    chosen = tuple((name, value) for name, _, value in (setting.partition("=") for setting in settings.split()))
     human = METHODS[method](RECIPES[options.recipe]("cube_stack")).batch.human
     return Condition(
         method=method,
