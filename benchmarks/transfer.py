@@ -4,9 +4,11 @@ python benchmarks/transfer.py OUT --tasks cube_stack cup_brush --variants robot_
     "shared_decoder: human_supervision.opening_axis=true" "hidden shared_decoder" --rollouts 100 --budget-minutes 9
 
 A variant is a method; settings of the recipe may follow it. "hidden" before it trains and tests on pictures without
-arms and hands; "near" before that begins half of the recoveries, of robot and people, at near misses. Nothing here may
-be chosen on comparison starts. Run again, it goes on. Results stand in OUT/cells; OUT/transfer.jsonl repeats them as
-one line per rollout, with the distance of each failure from the nearest one that was staged for the robot.
+arms and hands; "near" before that begins half of the recoveries, of robot and people, at near misses; "off-centre"
+before that is for demonstrations that grip handles off their middle, "turned" before all for those in which the robot's
+hand arrives turned. Nothing here may be chosen on comparison starts.
+Run again, it goes on. Results stand in OUT/cells; OUT/transfer.jsonl repeats them as one line per rollout, with the
+distance of each failure from the nearest one that was staged for the robot.
 """
 
 import json
@@ -23,12 +25,12 @@ from tyro.conf import Positional
 from egorecovery.episodes import EpisodeStore
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.protocol import EvaluationProtocol, bench_protocol
-from egorecovery.experiments import Event, ExperimentFolder, Resources, Row, Suite, plan_suite, run_suite
-from egorecovery.experiments.suites import episodes
+from egorecovery.experiments import Condition, Event, ExperimentFolder, Resources, Suite, plan_suite, run_suite
+from egorecovery.experiments.condition import episodes
 from egorecovery.policy.config_json import changed
 from egorecovery.training import METHODS, RECIPES, Recipe
 
-HIDDEN, NEAR = "hidden ", "near "
+HIDDEN, NEAR, OFF_CENTRE, TURNED = "hidden ", "near ", "off-centre ", "turned "
 
 
 @dataclass(frozen=True)
@@ -56,21 +58,27 @@ class Options:
     trainings_at_once: int = 0
 
 
-def row(variant: str, options: Options) -> Row:
+def row(variant: str, options: Options) -> Condition:
+    turned = variant.startswith(TURNED)
+    variant = variant.removeprefix(TURNED)
+    off_centre = variant.startswith(OFF_CENTRE)
+    variant = variant.removeprefix(OFF_CENTRE)
     near = variant.startswith(NEAR)
     variant = variant.removeprefix(NEAR)
     hidden = variant.startswith(HIDDEN)
     method, _, settings = variant.removeprefix(HIDDEN).partition(":")
     if method not in METHODS:
         raise RecipeError(f"there is no method {method!r}; there are {', '.join(METHODS)}")
-    chosen = tuple(tuple(setting.split("=", 1)) for setting in settings.split())
+    chosen = tuple((name, value) for name, _, value in (setting.partition("=") for setting in settings.split()))
     human = METHODS[method](RECIPES[options.recipe]("cube_stack")).batch.human
-    return Row(
+    return Condition(
         method=method,
         budget=episodes(options.robot, options.robot, human_recovery=options.human if human else 0),
         variant="-".join(f"{name.split('.')[-1]}_{value}" for name, value in chosen) or None,
         robot_failures="near_misses" if near else "staged",
         hidden_embodiment=hidden,
+        off_centre_grips=off_centre,
+        turned_hands=turned,
         settings=chosen,
     )
 
@@ -81,7 +89,7 @@ def show(event: Event) -> None:
 
 
 def main(options: Options) -> None:
-    suite = Suite(name="transfer", rows=tuple(row(variant, options) for variant in options.variants))
+    suite = Suite(name="transfer", conditions=tuple(row(variant, options) for variant in options.variants))
 
     def recipe(task: str) -> Recipe:
         return changed(RECIPES[options.recipe](task), options.set)
@@ -157,7 +165,9 @@ def counted(lines: list[dict[str, Any]]) -> str:
 
 def store_of(card: dict[str, Any]) -> str:
     near = card.get("robot_failures") == "near_misses"
-    return f"{card['task']}{'-near_misses' * near}{'-hidden' * bool(card.get('hidden_embodiment'))}"
+    seen = "-hidden" * bool(card.get("hidden_embodiment")) + "-off_centre" * bool(card.get("off_centre_grips"))
+    seen += "-turned" * bool(card.get("turned_hands"))
+    return f"{card['task']}{'-near_misses' * near}{seen}"
 
 
 def staged_failures(root: Path) -> dict[str, list[dict[str, float]]]:

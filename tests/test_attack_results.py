@@ -90,7 +90,7 @@ def merged(theirs, out):
 
 
 def test_whole_results_merge_and_verify(theirs, tmp_path):
-    assert len(merged(theirs, tmp_path / "out")) == len(SUITE.rows)
+    assert len(merged(theirs, tmp_path / "out")) == len(SUITE.conditions)
     assert experiment_damages(tmp_path / "out") == []
     assert main(["verify", str(theirs)]) == 0
 
@@ -178,7 +178,7 @@ def test_card_with_fields_of_other_types_is_one_clear_error(theirs, cell, tmp_pa
 
 def test_foreign_text_is_inert_in_page_and_markdown(theirs, tmp_path):
     """F7, F12"""
-    from egorecovery.experiments.report import write_report
+    from egorecovery.report import write_report
 
     def hostile(card):
         card["hardware"]["device"] = f"{SCRIPT} ![x](https://example.org/x.png)"

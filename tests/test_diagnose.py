@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 import tiny_experiment  # noqa: E402 - torch is an extra
 from egorecovery.cli.main import main  # noqa: E402
 from egorecovery.diagnostics import DiagnosticError, gate_auc  # noqa: E402
-from egorecovery.diagnostics.activations import AT_ONCE, DiagnosedRun, FrozenPolicy, gate_traces  # noqa: E402
+from egorecovery.diagnostics.activations import DiagnosedRun, FrozenPolicy, gate_traces  # noqa: E402
 from egorecovery.diagnostics.diagnosis import Diagnosis, content_hash, diagnose  # noqa: E402
 from egorecovery.diagnostics.store_diagnostics import (  # noqa: E402
     StartCoverage,
@@ -24,12 +24,13 @@ from egorecovery.diagnostics.store_diagnostics import (  # noqa: E402
 )
 from egorecovery.episodes import Embodiment, EpisodeStore, Phase, Source  # noqa: E402
 from egorecovery.episodes.reading import FrameReader  # noqa: E402
-from egorecovery.experiments import Row, Suite, diagnosing  # noqa: E402
-from egorecovery.experiments.report import write_report  # noqa: E402
-from egorecovery.experiments.report.cells import ReportError  # noqa: E402
-from egorecovery.experiments.suites import episodes  # noqa: E402
+from egorecovery.experiments import Condition, Suite, diagnosing  # noqa: E402
+from egorecovery.experiments.condition import episodes  # noqa: E402
+from egorecovery.experiments.folder import FolderError  # noqa: E402
 from egorecovery.intent import IntentSpec, data_hash, label_store  # noqa: E402
+from egorecovery.policy.frame_batches import AT_ONCE  # noqa: E402
 from egorecovery.policy.inference import load_action_source  # noqa: E402
+from egorecovery.report import write_report  # noqa: E402
 from egorecovery.training.splits import in_order  # noqa: E402
 from training_store import BOUNDARY, PER_SOURCE, TASK, annotate, made_up_episode, training_arguments  # noqa: E402
 
@@ -38,9 +39,9 @@ FRESH = 2
 HELD_OUT = 5  # of them: ten robot episodes, as many as the probe's folds want
 SUITE = Suite(
     name="tiny",
-    rows=(
-        Row(method="egorecovery", budget=episodes(1, 1, human_recovery=1)),
-        Row(method="robot_recovery", budget=episodes(1, 1)),
+    conditions=(
+        Condition(method="egorecovery", budget=episodes(1, 1, human_recovery=1)),
+        Condition(method="robot_recovery", budget=episodes(1, 1)),
     ),
     tasks=(tiny_experiment.TASK,),
 )
@@ -175,7 +176,7 @@ def test_what_is_seen_in_a_frame_does_not_depend_on_the_batch_it_is_in(traced, r
     held_out = in_order(policy.run.pools(traced).held_out)
     chosen = [each for each in held_out if each[0].is_recovery][::HELD_OUT]
     whole = policy.observe(traced, chosen)
-    monkeypatch.setattr("egorecovery.diagnostics.activations.AT_ONCE", 7)
+    monkeypatch.setattr("egorecovery.policy.frame_batches.AT_ONCE", 7)
     assert AT_ONCE > 7
     for one, other in zip(whole, policy.observe(traced, chosen), strict=True):
         np.testing.assert_allclose(one.feature_TD, other.feature_TD, atol=1e-5)
@@ -386,5 +387,5 @@ def test_the_report_shows_figures_and_numbers_beside_the_papers(experiment, comp
 def test_a_damaged_diagnosis_is_named_and_not_half_shown(experiment, tmp_path):
     out = Path(shutil.copytree(experiment, tmp_path / "out", ignore=shutil.ignore_patterns("data", "trainings")))
     (out / "diagnostics" / TASK / "diagnostics.json").write_text('{"schema": 1, "task"')
-    with pytest.raises(ReportError, match=r"diagnostics.json: not JSON"):
+    with pytest.raises(FolderError, match=r"diagnostics.json: not JSON"):
         write_report(out)

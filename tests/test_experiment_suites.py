@@ -10,13 +10,15 @@ import pytest
 
 from egorecovery.episodes import Source
 from egorecovery.errors import RecipeError
-from egorecovery.evaluation import REGIMES, bench_protocol
-from egorecovery.experiments import SUITES, paper_rate, plan_suite, suite_named
-from egorecovery.experiments.cell import Cell, episodes_of
+from egorecovery.evaluation import REGIMES, Rate, bench_protocol
+from egorecovery.experiments import SUITES, plan_suite, suite_named
+from egorecovery.experiments.cell import Cell
+from egorecovery.experiments.condition import FULL, Condition, episode_counts, episodes
 from egorecovery.experiments.data import DATA_SEED
-from egorecovery.experiments.paper import figures, rows, successes
+from egorecovery.experiments.paper import PaperRow, figures, paper_rows, successes
 from egorecovery.experiments.plan import trainings
-from egorecovery.experiments.suites import ALL_TASKS, FULL, NOT_BUILT
+from egorecovery.experiments.suites import NOT_BUILT
+from egorecovery.experiments.suites.suite import ALL_TASKS
 from egorecovery.policy import Intervention
 from egorecovery.policy.config_json import to_json
 from egorecovery.storage.checksummed_json import digest
@@ -28,18 +30,46 @@ BUDGET_SUITES = ("scaling", "cost_matched", "low_robot_grounding")
 
 
 @pytest.mark.parametrize("suite", ["main", *BUDGET_SUITES])
-def test_every_row_of_a_budget_table_is_a_row_of_the_suite(suite):
-    papers = list(dict.fromkeys((row.name, row.budget) for row in rows() if row.suite == suite))
-    built = [(row.name, row.episodes) for row in suite_named(suite).rows]
+def test_every_row_of_a_budget_table_is_a_condition_of_the_suite(suite):
+    papers = [row.condition for row in paper_rows(suite)]
+    built = list(suite_named(suite).conditions)
     assert built[: len(papers)] == papers
-    assert {name for name, _ in built[len(papers) :]} <= SHARED.keys()  # our own methods come after the paper's
+    assert {condition.method for condition in built[len(papers) :]} <= SHARED.keys()  # our own come after the paper's
 
 
 @pytest.mark.parametrize("suite", ["ablation", "gate_intervention"])
-def test_every_variant_of_the_paper_is_a_row_of_the_suite(suite):
-    papers = list(dict.fromkeys(row.name for row in rows() if row.suite == suite))
-    assert [row.name for row in suite_named(suite).rows] == papers
-    assert {row.budget for row in suite_named(suite).rows} == {FULL}
+def test_every_variant_of_the_paper_is_a_condition_of_the_suite(suite):
+    papers, conditions = paper_rows(suite), suite_named(suite).conditions
+    of_paper, ours = conditions[: len(papers)], conditions[len(papers) :]
+    assert [replace(condition, variant=None) for condition in of_paper] == [row.condition for row in papers]
+    names = list(dict.fromkeys(row["name"] for row in figures()["rates"] if row["suite"] == suite))
+    assert [condition.variant for condition in of_paper] == names
+    assert {condition.budget for condition in conditions} == {FULL}
+    assert {condition.method for condition in ours} <= SHARED.keys()
+    assert all(str(condition.variant).startswith("shared_") for condition in ours)
+
+
+@pytest.mark.parametrize("suite", ["main", *BUDGET_SUITES, "ablation", "gate_intervention"])
+def test_claims_about_ours_are_about_conditions_of_their_suite(suite):
+    built = {replace(condition, variant=None) for condition in suite_named(suite).conditions}
+    ours = [each for each in suite_named(suite).claims if any(side.method in SHARED for side in each.better)]
+    assert ours
+    for each in ours:
+        assert {*each.worse, *each.better} <= built
+
+
+def printed(
+    suite: str, name: str, task: str | None, regime: str, budget: tuple[int, ...] | None = None
+) -> float | None:
+    """A rate as it is packaged, in percent; None where the paper prints none."""
+    rates = [
+        row[regime]
+        for row in figures()["rates"]
+        if (row["suite"], row["name"], row["task"]) == (suite, name, task)
+        if budget is None or row["budget"] in (None, list(budget))
+    ]
+    assert len(rates) < 2
+    return rates[0] if rates else None
 
 
 @pytest.mark.skipif(not ORIGINAL.exists(), reason="set PAPER_RESULTS to the table of the paper's figures")
@@ -50,18 +80,18 @@ def test_packaged_figures_are_the_papers():
         for task in ALL_TASKS:
             for regime in REGIMES:
                 method = row["method"].replace("+", "_")
-                assert paper_rate("main", method, task, regime, budget) == row[f"{regime}_sr"][task]
+                assert printed("main", method, task, regime, budget) == row[f"{regime}_sr"][task]
     for suite in (*BUDGET_SUITES, "mechanism_ablation"):
         for row in original[suite]:
             budget = tuple(row["budget"][source] for source in Source) if "budget" in row else None
             name = row.get("method") or row["variant"]
             for regime in REGIMES:
-                ours = paper_rate(suite.removeprefix("mechanism_"), name, None, regime, budget)
+                ours = printed(suite.removeprefix("mechanism_"), name, None, regime, budget)
                 assert ours == row.get(f"avg_{regime}_sr")
     for ours, theirs in (("gate_intervention", "gate_intervention_same_checkpoint"), ("clutter_ood", "clutter_ood")):
         for variant, tasks in original["extended"][theirs].items():
             for task, values in tasks.items():
-                assert paper_rate(ours, variant, task, "recovery") == values["recovery_sr"]
+                assert printed(ours, variant, task, "recovery") == values["recovery_sr"]
     assert figures()["diagnostics"] == original["diagnostics"]
     assert figures()["throughput_per_hour"] == original["throughput_per_hour"]
 
@@ -74,21 +104,26 @@ def test_printed_rates_are_counts_of_rollouts():
         successes(81.0, 80)
 
 
+def papers_row(suite: str, condition: Condition) -> PaperRow:
+    [row] = [row for row in paper_rows(suite) if row.condition == condition]
+    return row
+
+
 def test_pooled_rates_agree_from_table_to_table():
-    full = (50, 50, 0, 300)
-    assert paper_rate("main", "egorecovery", None, "initial", full) == pytest.approx(80.0)
-    for suite, name in (("scaling", "egorecovery"), ("cost_matched", "egorecovery"), ("ablation", "full")):
-        assert paper_rate(suite, name, None, "recovery", full) == 85.0
-    direct = paper_rate("main", "direct_human_recovery_mix", None, "recovery")
-    assert successes(direct, 80) == successes(71.2, 80) == 57
+    full = Condition(method="egorecovery")
+    assert papers_row("main", full).rate("initial") == Rate(64, 80)
+    for suite in ("main", "scaling", "cost_matched", "ablation"):
+        assert papers_row(suite, full).rate("recovery") == Rate(68, 80)
+    direct = papers_row("main", Condition(method="direct_human_recovery_mix"))
+    assert direct.rate("recovery") == Rate(successes(71.2, 80), 80)
 
 
 def test_a_figure_the_paper_does_not_print_is_none():
-    assert paper_rate("scaling", "egorecovery", "cube_stack", "recovery", (50, 50, 0, 200)) is None
-    assert paper_rate("cost_matched", "egorecovery", None, "initial", (50, 70, 0, 100)) is None
-    assert paper_rate("gate_intervention", "learned", "cube_stack", "recovery") is None
-    with pytest.raises(RecipeError, match="4 budgets"):
-        paper_rate("scaling", "egorecovery", None, "recovery")
+    fewer = papers_row("scaling", Condition(method="egorecovery", budget=episodes(50, 50, human_recovery=200)))
+    assert fewer.rate("recovery", "cube_stack") is None
+    anchored = papers_row("cost_matched", Condition(method="egorecovery", budget=episodes(50, 70, human_recovery=100)))
+    assert anchored.rate("initial") is None
+    assert papers_row("gate_intervention", Condition(method="egorecovery")).rate("recovery", "cube_stack") is None
 
 
 def test_cell_names_are_readable_and_stable():
@@ -115,9 +150,9 @@ def test_the_main_suite_has_the_papers_seven_methods_and_three_of_ours_on_four_t
 
 def test_cells_that_differ_only_at_test_time_share_a_training():
     gates = plan_suite(suite_named("gate_intervention")).cells
-    assert [len(training.cells) for training in trainings(gates)] == [5, 5]
+    assert [len(training.cells) for training in trainings(gates)] == [5, 5, 5, 5]
     parts = plan_suite(suite_named("ablation"), tasks=["cube_stack"]).cells
-    assert sorted(len(training.cells) for training in trainings(parts)) == [1, 1, 1, 1, 1, 2]
+    assert sorted(len(training.cells) for training in trainings(parts)) == [1, 1, 1, 1, 1, 1, 2, 2]
 
 
 def test_suites_with_the_same_data_share_trainings():
@@ -125,7 +160,7 @@ def test_suites_with_the_same_data_share_trainings():
         return {cell.training_id for cell in plan_suite(suite_named(suite), tasks=tasks).cells}
 
     tasks = ["cup_brush", "round_disk"]
-    assert len(ids("main", tasks) & ids("ablation", tasks)) == 4
+    assert len(ids("main", tasks) & ids("ablation", tasks)) == 8
     assert ids("gate_intervention", tasks) < ids("ablation", tasks)
 
 
@@ -152,7 +187,7 @@ def test_results_from_before_a_setting_existed_keep_their_hashes_until_it_is_use
         del before["policy"][name]
     del before["losses"]["human_beta"], before["human_supervision"], before["intent_target"]
     assert plan.recipe_hash == digest(before)
-    younger = ("stand_in", "hidden_embodiment", "near_misses")
+    younger = ("stand_in", "hidden_embodiment", "near_misses", "off_centre_grips", "turned_hands")
     orders = [{name: value for name, value in order.items() if name not in younger} for order in to_json(plan.orders)]
     assert plan.training_id == digest({"recipe": before, "orders": orders})[:16]
     relative = plan_of(policy=replace(RECIPES["bench"]("cube_stack").policy, relative_actions=True))
@@ -162,7 +197,7 @@ def test_results_from_before_a_setting_existed_keep_their_hashes_until_it_is_use
 
 
 def test_data_is_ordered_for_the_largest_budgets_whatever_is_chosen():
-    plan = plan_suite(suite_named("cost_matched"), tasks=["cube_stack"], only=["*robot_recovery*"])
+    plan = plan_suite(suite_named("cost_matched"), tasks=["cube_stack"], only=["*robot_recovery-*"])
     assert {str(order.source): order.episodes for order in plan.orders["cube_stack"]} == {
         "robot_success": 60,
         "robot_recovery": 90,
@@ -181,9 +216,9 @@ def test_the_three_budget_suites_draw_from_one_store_and_share_their_trainings()
     assert len({order for plan in suites for order in plan.orders["cup_brush"]}) == len(Source)
     assert [len(plan.orders["cup_brush"]) for plan in suites] == [4, 3, 3]  # no human successes without need
     scaling, cost_matched, low_grounding = ({cell.training_id for cell in plan.cells} for plan in suites)
-    assert [len(scaling), len(cost_matched), len(low_grounding)] == [8, 13, 13]
-    assert len(scaling & cost_matched) == 1  # EgoRecovery with 50 + 50 and 300
-    assert len(cost_matched & low_grounding) == 2  # both methods with 50 + 20 and 600
+    assert [len(scaling), len(cost_matched), len(low_grounding)] == [12, 20, 17]
+    assert len(scaling & cost_matched) == 2  # EgoRecovery and a shared decoder with 50 + 50 and 300
+    assert len(cost_matched & low_grounding) == 3  # both methods and a shared decoder with 50 + 20 and 600
 
 
 def test_few_robot_recoveries_are_drawn_from_the_store_of_the_main_comparison():
@@ -229,7 +264,7 @@ def test_with_people_stand_ins_is_trained_as_the_main_comparison_is():
 def test_a_recipe_is_its_method_on_the_cells_budget():
     plan = plan_suite(suite_named("scaling"), only=["cube_stack-human_success_mix-b50.50.800.0-s3"], seeds=(3,))
     [cell] = plan.cells
-    assert episodes_of(cell.recipe.budget) == (50, 50, 800, 0)
+    assert episode_counts(cell.recipe.budget) == (50, 50, 800, 0)
     assert cell.recipe.seed == 3
     assert cell.recipe.policy.correction is None
 

@@ -22,9 +22,9 @@ from egorecovery.episodes import EpisodeStore, Source  # noqa: E402
 from egorecovery.errors import StoreLocked  # noqa: E402
 from egorecovery.evaluation import video  # noqa: E402
 from egorecovery.experiments import (  # noqa: E402
+    Condition,
     ExperimentFolder,
     FolderError,
-    Row,
     Suite,
     merge,
     plan_suite,
@@ -34,10 +34,10 @@ from egorecovery.experiments import (  # noqa: E402
 )
 from egorecovery.experiments import data as experiment_data  # noqa: E402
 from egorecovery.experiments.cell_card import bound_files  # noqa: E402
+from egorecovery.experiments.condition import episodes  # noqa: E402
 from egorecovery.experiments.folder import COMPUTED_BY  # noqa: E402
-from egorecovery.experiments.report import write_report  # noqa: E402
-from egorecovery.experiments.suites import episodes  # noqa: E402
 from egorecovery.experiments.trainings import TrainingFailed, TrainingProcess  # noqa: E402
+from egorecovery.report import write_report  # noqa: E402
 from egorecovery.storage.checksummed_json import read_checksummed  # noqa: E402
 from tiny_experiment import CELLS, STEPS, SUITE, protocol, recipe, run_tiny, with_steps  # noqa: E402
 
@@ -129,10 +129,10 @@ def test_only_chosen_cells_are_run_and_on_the_same_data(with_data, whole):
 
 def test_recoveries_from_anywhere_have_a_store_of_their_own_and_staged_cells_do_not_change(tmp_path, whole):
     rows = [
-        Row(method="egorecovery", budget=episodes(1, 1, human_recovery=1), variant="full"),
-        Row(method="robot_recovery", budget=episodes(1, 1), robot_failures="anywhere"),
+        Condition(method="egorecovery", budget=episodes(1, 1, human_recovery=1), variant="full"),
+        Condition(method="robot_recovery", budget=episodes(1, 1), robot_failures="anywhere"),
     ]
-    outcome = run_tiny(tmp_path, suite=Suite(name="wide", rows=tuple(rows), tasks=("cube_stack",)))
+    outcome = run_tiny(tmp_path, suite=Suite(name="wide", conditions=tuple(rows), tasks=("cube_stack",)))
     anywhere = "cube_stack-robot_recovery-b1.1.0.0-anywhere-s0"
     assert (sorted(outcome.done), outcome.failed) == (sorted([CELLS["full"], anywhere]), {})
     stored = {store.name: EpisodeStore(store).ids() for store in (tmp_path / "data").iterdir()}
@@ -142,13 +142,13 @@ def test_recoveries_from_anywhere_have_a_store_of_their_own_and_staged_cells_do_
     assert results(tmp_path, CELLS["full"]) == results(whole, CELLS["full"])
     card = ExperimentFolder(tmp_path).card(anywhere)
     assert card
-    assert rows[1].made(card)
-    assert not rows[0].made(card)
+    assert rows[1].fits_card(card)
+    assert not rows[0].fits_card(card)
 
 
 def test_stand_ins_are_trained_on_in_peoples_place(tmp_path):
-    row = Row(method="egorecovery", budget=episodes(1, 1, human_recovery=1), humans="stand_ins")
-    outcome = run_tiny(tmp_path, suite=Suite(name="robots", rows=(row,), tasks=("cube_stack",)))
+    row = Condition(method="egorecovery", budget=episodes(1, 1, human_recovery=1), humans="stand_ins")
+    outcome = run_tiny(tmp_path, suite=Suite(name="robots", conditions=(row,), tasks=("cube_stack",)))
     [cell] = outcome.done
     assert cell == "cube_stack-egorecovery-b1.1.0.1-stand_ins-s0"
     stored = EpisodeStore(tmp_path / "data" / "cube_stack-stand_ins")
@@ -162,8 +162,8 @@ def test_cards_from_before_there_were_other_ways_to_collect_are_of_the_usual_row
     assert card
     for name in ("humans", "robot_failures"):
         del card[name]
-    assert any(row.made(card) for row in SUITE.rows)
-    assert not any(replace(row, humans="stand_ins").made(card) for row in SUITE.rows)
+    assert any(row.fits_card(card) for row in SUITE.conditions)
+    assert not any(replace(row, humans="stand_ins").fits_card(card) for row in SUITE.conditions)
 
 
 def test_cells_make_only_the_data_they_need_and_get_the_same_result(tmp_path, whole):
@@ -193,18 +193,18 @@ def test_a_result_of_other_settings_is_refused_not_replaced(out):
     with pytest.raises(FolderError, match=r"starts_seed: tests against others"):
         run_tiny(out, starts_seed="others")
     with pytest.raises(FolderError, match="holds the suite 'tiny'"):
-        run_tiny(out, suite=Suite(name="other", rows=SUITE.rows, tasks=SUITE.tasks))
+        run_tiny(out, suite=Suite(name="other", conditions=SUITE.conditions, tasks=SUITE.tasks))
     assert files(out) == before
 
 
 def test_a_store_with_more_episodes_than_were_ordered_is_refused(with_data):
-    smaller = Suite(name="tiny", rows=(Row(method="robot_success", budget=episodes(1)),), tasks=SUITE.tasks)
+    smaller = Suite(name="tiny", conditions=(Condition(method="robot_success", budget=episodes(1)),), tasks=SUITE.tasks)
     [message] = run_tiny(with_data, suite=smaller, recipe=without_held_out).failed.values()
     assert "1 episodes that this experiment did not order" in message  # of its source; the others are not drawn from
 
 
 def test_a_store_with_episodes_of_sources_that_nobody_asks_for_will_do(with_data, whole):
-    alone = Suite(name="alone", rows=(Row(method="robot_success", budget=episodes(1)),), tasks=SUITE.tasks)
+    alone = Suite(name="alone", conditions=(Condition(method="robot_success", budget=episodes(1)),), tasks=SUITE.tasks)
     outcome = run_tiny(with_data, suite=alone)
     assert (outcome.done, outcome.failed) == ([CELLS["plain"]], {})
     assert results(with_data, CELLS["plain"]) == results(whole, CELLS["plain"])
@@ -233,8 +233,8 @@ def test_suites_share_data_and_trainings_and_the_second_trains_only_what_is_new(
     work = with_data.rename(tmp_path / "work")
     run_tiny(tmp_path / "first", work=work, only=[CELLS["full"]])
     trained = files(work / "trainings")
-    rows = (*SUITE.rows, Row(method="robot_recovery", budget=episodes(1, 1)))
-    outcome = run_tiny(tmp_path / "second", work=work, suite=Suite(name="second", rows=rows, tasks=SUITE.tasks))
+    rows = (*SUITE.conditions, Condition(method="robot_recovery", budget=episodes(1, 1)))
+    outcome = run_tiny(tmp_path / "second", work=work, suite=Suite(name="second", conditions=rows, tasks=SUITE.tasks))
     assert (len(outcome.done), outcome.failed) == (4, {})
     assert {path: data for path, data in files(work / "trainings").items() if path in trained} == trained
     assert len(list((work / "trainings").iterdir())) == 3
@@ -434,7 +434,7 @@ def test_a_damaged_card_is_named(out):
 @pytest.fixture
 def tiny_verb(monkeypatch):
     """`egorecovery experiment main` with the tiny suite and recipe in the paper's place."""
-    monkeypatch.setitem(suites.SUITES, "main", lambda: Suite(name="tiny", rows=SUITE.rows, tasks=SUITE.tasks))
+    monkeypatch.setitem(suites.SUITES, "main", Suite(name="tiny", conditions=SUITE.conditions, tasks=SUITE.tasks))
     choices = {"recipe": recipe, "protocol": protocol}
     really = experiment_cli.Experiment._chosen
     monkeypatch.setattr(experiment_cli.Experiment, "_chosen", lambda self: {**really(self), **choices})

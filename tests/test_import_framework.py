@@ -17,7 +17,7 @@ from egorecovery.cli.main import main
 from egorecovery.episodes import PAPER_TASKS, Camera, EpisodeStore, Intrinsics, Source
 from egorecovery.episodes.attempt_log import UNKNOWN_TIME
 from egorecovery.errors import RecordingError
-from egorecovery.experiments.cell import settled
+from egorecovery.experiments.cell import without_unused_settings
 from egorecovery.intent import label_store
 from egorecovery.policy.checkpoint import open_checkpoint
 from egorecovery.policy.config_json import from_json, to_json
@@ -201,7 +201,7 @@ def test_data_without_a_rule_gives_the_recipe_and_the_hash_it_always_gave():
     assert recipe.policy.picture_fit == "exact"
     settings = to_json(recipe)
     older = {**settings, "policy": {k: v for k, v in settings["policy"].items() if k != "picture_fit"}}
-    assert settled("recipe", settings) == settled("recipe", older)
+    assert without_unused_settings("recipe", settings) == without_unused_settings("recipe", older)
     assert from_json(type(recipe), older) == recipe
     letterboxed = {**settings, "policy": {**settings["policy"], "picture_fit": "letterbox"}}
-    assert settled("recipe", letterboxed) != settled("recipe", older)
+    assert without_unused_settings("recipe", letterboxed) != without_unused_settings("recipe", older)

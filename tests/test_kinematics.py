@@ -14,7 +14,7 @@ from egorecovery.kinematics.action_space import action_dim, gripper_dims
 from egorecovery.kinematics.arms import REACHED_M
 from egorecovery.kinematics.effector_space import EffectorPoses, pack, rotation_of_axes, unpack
 from egorecovery.kinematics.robot_file import load_arms
-from egorecovery.workcell.cell import add_robot_arms, cell_spec
+from egorecovery.workcell.arena import add_robot_arms, arena_spec
 from egorecovery.workcell.demonstration import RobotDemonstrator
 from egorecovery.workcell.kinematics import HOME, workcell_arms
 from egorecovery.workcell.staging import draw_start
@@ -128,7 +128,7 @@ def test_a_target_out_of_reach_becomes_the_nearest_pose_and_is_counted():
 @pytest.fixture
 def mjcf(tmp_path):
     """The workcell's robot as a file that somebody else could have written."""
-    spec = cell_spec()
+    spec = arena_spec()
     add_robot_arms(spec)
     spec.compile()
     path = tmp_path / "robot.xml"
@@ -139,7 +139,7 @@ def mjcf(tmp_path):
 @settings(max_examples=5, deadline=None)
 @given(SEEDS)
 def test_arms_read_from_mjcf_are_those_of_the_workcell(tmp_path_factory, seed):
-    spec = cell_spec()
+    spec = arena_spec()
     add_robot_arms(spec)
     spec.compile()
     path = tmp_path_factory.mktemp("robot") / "robot.xml"

@@ -1,11 +1,15 @@
 """What README and docs say of results is what the published rollouts say."""
 
+import fnmatch
 import importlib.util
 import json
 import re
+import tarfile
 from pathlib import Path
 
 import pytest
+
+from egorecovery.experiments import plan_suite, suite_named
 
 ROOT = Path(__file__).parent.parent
 SUMMARY = json.loads((ROOT / "docs/results/summary.json").read_text())
@@ -37,7 +41,14 @@ def test_the_summary_is_what_the_archives_hold(pattern):
     spec.loader.exec_module(tool)
     made = list(tool.rows(pattern))
     assert made
-    assert made == [row for row in SUMMARY if row["archive"] == made[0]["archive"]]
+    assert made == [row for row in SUMMARY if fnmatch.fnmatch(row["archive"], pattern)]
+
+
+def test_every_archive_is_in_the_summary_and_validation_starts_are_named_so():
+    archives = {path.name for path in (ROOT / "docs/results").glob("*.tar.xz")}
+    assert {row["archive"] for row in SUMMARY} == archives
+    for row in SUMMARY:
+        assert row["starts"] == ("validation" if "validation" in row["archive"] else "comparison")
 
 
 @pytest.mark.parametrize(
@@ -208,3 +219,38 @@ def test_the_logs_table_of_four_tasks_is_the_summarys(begins):
     counted = [rate(regime, task, archive, folder, **wanted) for task in order for regime in ("recovery", "initial")]
     assert shown[:8] == pytest.approx(counted)
     assert shown[8] == pytest.approx(sum(counted[::2]) / 4, abs=0.06)
+
+
+BLENDED = {
+    "| **both, blended**, `policy.near_m=0.03` |": "near_m_0.03",
+    "| both, blended, `policy.near_m=0.08` |": "near_m_0.08",
+    "| the same without noise of the state |": "near_m_0.08-state_noise_0.0",
+}
+
+
+@pytest.mark.parametrize("begins", BLENDED)
+def test_the_logs_table_of_blended_positions_is_the_summarys(begins):
+    (line,) = [line for line in (ROOT / "docs/log.md").read_text().splitlines() if line.startswith(begins)]
+    shown = numbers(line.removeprefix(begins))
+    archive = "transfer_validation-2026-11-19.tar.xz"
+    counted = [
+        rate(regime, "round_disk", archive, "near_m", variant=BLENDED[begins]) for regime in ("recovery", "initial")
+    ]
+    assert shown[:2] == pytest.approx(counted)
+    assert sum(shown[2:]) == shown[0], "by where the disk is, they are all of the failures"
+
+
+PUBLISHED = sorted((ROOT / "docs/results").glob("*-2026-11-16.tar.xz"))
+
+
+@pytest.mark.parametrize("archive", PUBLISHED, ids=lambda path: path.stem)
+def test_published_cells_are_still_cells_of_their_suites(archive):
+    """So a suite that has grown rows or settings resumes from what is published, and runs only what is new."""
+    with tarfile.open(archive) as packed:
+        files = [packed.extractfile(each) for each in packed if each.name.endswith("cell.json")]
+        cards = [json.loads(file.read()) for file in files if file]
+    assert cards
+    for suite in {card["suite"] for card in cards}:
+        published = {card["cell_hash"] for card in cards if card["suite"] == suite}
+        plan = plan_suite(suite_named(suite), seeds=sorted({card["seed"] for card in cards}), rollouts=200)
+        assert published <= {cell.hash for cell in plan.cells}

@@ -1,5 +1,6 @@
 """Reports of suites made up here, with known counts."""
 
+import base64
 import json
 import re
 import shutil
@@ -11,13 +12,14 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, t
 
+from egorecovery.episodes import PAPER_TASKS
 from egorecovery.evaluation.results import ResultFile, RolloutRecord, Subject
 from egorecovery.evaluation.statistics import Interval
-from egorecovery.experiments.report import write_report
-from egorecovery.experiments.report.arms import METHODS, TASKS
-from egorecovery.experiments.report.cells import ReportError
-from egorecovery.experiments.report.findings import claims, verdict
+from egorecovery.experiments.condition import METHOD_TITLES
 from egorecovery.experiments.suites import SUITES
+from egorecovery.report import write_report
+from egorecovery.report.judged_claims import verdict_of
+from egorecovery.report.results import ReportError
 from egorecovery.storage.checksummed_json import with_checksum
 
 MODES = {"cup_brush": ("beside", "on_rim"), "table_sweep": ("missed", "at_lip"), "cube_stack": ("held", "fallen")}
@@ -171,6 +173,12 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
+def drawn(html, title):
+    """The SVG of the chart of this name."""
+    [address] = re.findall(rf'<img[^>]*alt="{title}[^>]*src="data:image/svg\+xml;base64,([^"]*)"', html)
+    return base64.b64decode(address).decode()
+
+
 def parsed(html):
     tags = Tags()
     tags.feed(html)
@@ -209,7 +217,7 @@ def test_the_papers_numbers_stand_beside_ours(two_methods):
 
 def test_averages_pool_the_counts_of_the_tasks(tmp_path):
     out = make_suite(tmp_path / "main")
-    for task, successes in zip(TASKS, (1, 5, 9, 17), strict=True):
+    for task, successes in zip(PAPER_TASKS, (1, 5, 9, 17), strict=True):
         add_cell(out, "egorecovery", task, initial=solved(10), recovery=solved(successes))
     found = row(report_of(out)[0], "egorecovery")["here"]["recovery"]["average"]
     assert (found["successes"], found["rollouts"]) == (32, 80)
@@ -367,7 +375,7 @@ def test_a_handful_of_starts_decides_nothing(tmp_path):
     ],
 )
 def test_verdicts_need_interval_and_test(interval, p_value, expected):
-    assert verdict(Interval(*interval), p_value) == expected
+    assert verdict_of(Interval(*interval), p_value) == expected
 
 
 @pytest.mark.parametrize(
@@ -469,7 +477,7 @@ def test_budgets_of_scaling_are_matched_with_the_papers(tmp_path):
     assert finding(report, "scaling_recovery")["verdict"] == "holds"
     assert finding(report, "scaling_200")["verdict"] == "undecided"
     assert finding(report, "scaling_300")["verdict"] == "not run"
-    assert "stroke-dasharray" in html  # the paper's curve
+    assert "stroke-dasharray" in drawn(html, "Recovery SR")  # the paper's curve
     parsed(html)
 
 
@@ -557,7 +565,7 @@ def test_curves_are_compared_on_the_tasks_that_all_their_arms_have(tmp_path):
 
 def test_a_curve_far_below_the_papers_is_not_seen(tmp_path):
     out = tmp_path / "low"
-    for task in TASKS:
+    for task in PAPER_TASKS:
         grounding(out, {FULL: {100: [50], 200: [51], 300: [49]}}, robot=[50, 51], task=task, count=100)
     found = finding(report_of(out)[0], "low_curve_full")
     assert found["paper_difference"] == pytest.approx((42 + 48 + 53) / 240 - 28 / 80)
@@ -576,7 +584,7 @@ def test_curves_that_share_no_amount_are_not_run(tmp_path):
 
 @pytest.mark.parametrize("suite", ["scaling", "cost_matched", "low_robot_grounding"])
 def test_whole_curves_are_asked_for_before_single_amounts(suite):
-    amounts = [claim.amounts for claim in claims(suite)]
+    amounts = [claim.amounts for claim in SUITES[suite].claims]
     assert amounts == sorted(amounts, reverse=True)
     assert amounts[1] > 1
 
@@ -587,7 +595,7 @@ def test_curves_are_told_as_other_findings_are(tmp_path):
     found = finding(report, "low_curve_full")
     assert found["verdict"] == "holds"
     [shown] = [part for part in html.split('<div class="finding">') if f"<h3>{found['says']}</h3>" in part]
-    assert "<svg" in shown
+    assert '<span class="glyph holds"' in shown
     assert "judged by the average" in html
     assert f"- **holds**: {found['says']} EgoRecovery 77.5% on average" in text
     parsed(html)
@@ -731,7 +739,7 @@ def test_the_page_is_whole_and_asks_no_other_host(two_methods):
     assert set(outside) == {f"cells/{cell.name}/films/recovery_1.mp4", "report.json", "report.md"}
     assert {one[1:] for one in tags.addresses if one.startswith("#")} <= set(tags.ids)
     assert "data:video/mp4;base64,ZmlsbQ==" in html
-    assert "imitation loss, robot" in html
+    assert "imitation loss, robot" in drawn(html, "Cube stack")
 
 
 def test_names_from_files_cannot_become_markup(tmp_path):
@@ -800,11 +808,12 @@ def test_rollouts_of_another_cell_are_refused(two_methods):
 
 
 def test_every_suite_has_claims_that_name_known_methods():
-    for suite in SUITES:
-        made = claims(suite)
-        assert made
-        assert len({claim.id for claim in made}) == len(made)
-        assert {arm.method for claim in made for arm in (*claim.worse, *claim.better)} <= set(METHODS)
+    for suite in SUITES.values():
+        assert suite.claims
+        assert suite.title
+        assert len({claim.id for claim in suite.claims}) == len(suite.claims)
+        sides = [condition for claim in suite.claims for condition in (*claim.worse, *claim.better)]
+        assert {condition.method for condition in sides} <= set(METHOD_TITLES)
 
 
 @pytest.mark.browser

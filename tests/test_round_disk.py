@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from egorecovery.workcell.cell import build_cell
+from egorecovery.workcell.arena import build_arena
 from egorecovery.workcell.kinematics import ToolPose, pointing_down
 from egorecovery.workcell.maneuver import CorrectionDone, Reach, Waypoint
 from egorecovery.workcell.objects import Pose
@@ -41,7 +41,7 @@ def scene():
 
 @pytest.fixture(scope="module")
 def model(scene):
-    return build_cell(scene.add_objects)
+    return build_arena(scene.add_objects)
 
 
 @pytest.fixture

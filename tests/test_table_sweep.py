@@ -7,7 +7,7 @@ import pytest
 from numpy.random import default_rng
 from scipy.spatial.transform import Rotation
 
-from egorecovery.workcell.cell import build_cell
+from egorecovery.workcell.arena import build_arena
 from egorecovery.workcell.objects import Pose
 from egorecovery.workcell.robot import RobotCell
 from egorecovery.workcell.tasks.table_sweep import TableSweep
@@ -162,7 +162,7 @@ def test_no_stroke_reaches_a_piece_beside_the_mouth():
 
 @pytest.fixture(scope="module")
 def robot() -> RobotCell:
-    return RobotCell(build_cell(SCENE.add_objects))
+    return RobotCell(build_arena(SCENE.add_objects))
 
 
 @pytest.mark.parametrize("kind", ["nominal", *TableSweep.modes])

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from egorecovery.episodes import Camera
 from egorecovery.evaluation import EvaluationProtocol
-from egorecovery.experiments import Event, Resources, Row, Suite, SuiteOutcome, plan_suite, run_suite
-from egorecovery.experiments.suites import episodes
+from egorecovery.experiments import Condition, Event, Resources, Suite, SuiteOutcome, plan_suite, run_suite
+from egorecovery.experiments.condition import episodes
 from egorecovery.policy import Intervention, PolicyConfig, VisionConfig
 from egorecovery.training import Batch, Optimisation, Recipe
 
@@ -25,15 +25,15 @@ CELLS = {
 }
 SUITE = Suite(
     name="tiny",
-    rows=(
-        Row(method="egorecovery", budget=episodes(1, 1, human_recovery=1), variant="full"),
-        Row(
+    conditions=(
+        Condition(method="egorecovery", budget=episodes(1, 1, human_recovery=1), variant="full"),
+        Condition(
             method="egorecovery",
             budget=episodes(1, 1, human_recovery=1),
             intervention=Intervention(gate="0"),
             variant="closed",
         ),
-        Row(method="robot_success", budget=episodes(1)),
+        Condition(method="robot_success", budget=episodes(1)),
     ),
     tasks=(TASK,),
 )

@@ -46,6 +46,8 @@ def _rows(card: dict[str, Any], card_path: Path, archive: Path, root: Path) -> I
             "decoders": policy.get("decoders", "separate"),
             "hidden_embodiment": card.get("hidden_embodiment", False),
             "settings": card.get("settings", {}),
+            "off_centre_grips": card.get("off_centre_grips", False),
+            "turned_hands": card.get("turned_hands", False),
             "robot_failures": card.get("robot_failures", "staged"),
             "humans": card.get("humans", "people"),
             "seed": card["seed"],

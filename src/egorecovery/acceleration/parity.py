@@ -84,7 +84,7 @@ def check(
             Finding(name=f"output {name}", error=relative_error(fast.outputs[name], value), allowed=allowed)
         )
     whole, whole_plain, whole_fast = (
-        torch.cat([gradient.flatten() for gradient in each.gradients.values()]) for each in (exact, plain, fast)
+        torch.cat([gradient.flatten() for gradient in result.gradients.values()]) for result in (exact, plain, fast)
     )
     of_plain = relative_error(whole_plain, whole)
     allowed = OF_GRADIENTS[precision] if of_plain == 0 else min(OF_GRADIENTS[precision], TIMES_PLAIN * of_plain)
@@ -148,7 +148,7 @@ def pictures(config: PolicyConfig, samples: int, generator: torch.Generator, dev
         torch.from_numpy(PIXEL_MEAN),
         torch.from_numpy(PIXEL_DEVIATION),
     ]
-    return [each.to(device) for each in given]
+    return [tensor.to(device) for tensor in given]
 
 
 def made_up_targets(config: PolicyConfig, samples: int, generator: torch.Generator, device: torch.device) -> Targets:
@@ -206,10 +206,10 @@ def relative_error(found: Tensor, wanted: Tensor) -> float:
 
 def verdict_of(findings: list[Finding]) -> dict[str, Any]:
     """As the cache keeps it: all that failed, or the narrowest of what passed."""
-    ranked = sorted(findings, key=lambda each: -each.error / each.allowed if each.error == each.error else -torch.inf)
-    failed = [each for each in ranked if not each.passed]
+    ranked = sorted(findings, key=lambda part: -part.error / part.allowed if part.error == part.error else -torch.inf)
+    failed = [part for part in ranked if not part.passed]
     words = "; ".join(
-        f"{each.name} off by {each.error:.2g}, {each.allowed:.2g} allowed" for each in (failed or ranked)[:3]
+        f"{part.name} off by {part.error:.2g}, {part.allowed:.2g} allowed" for part in (failed or ranked)[:3]
     )
     return {"passed": not failed, "words": words}
 

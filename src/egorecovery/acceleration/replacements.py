@@ -22,22 +22,22 @@ from egorecovery.policy.policy import Prediction
 
 def replacements(device: torch.device, parts: Collection[Part] = PARTS) -> dict[str, Any]:
     """By the name of the operation. One set belongs to one training: it keeps that training's ledger."""
-    found: dict[str, Any] = {"prepare": partial(accelerate, parts=parts)}
+    replaced: dict[str, Any] = {"prepare": partial(accelerate, parts=parts)}
     in_cells = "stem" in parts and device.type == "cuda"
     if in_cells or "augmentation" in parts:
         gather = _gathered_by_kernel if "augmentation" in parts else _gathered_by_torch
-        found["augmented"] = partial(gather, in_cells=in_cells)
+        replaced["augmented"] = partial(gather, in_cells=in_cells)
     if "optimiser" in parts:
-        found["adamw_"] = adamw_
+        replaced["adamw_"] = adamw_
     if "deferred_gradients" in parts:
-        found["backward"] = DeferringBackward()
+        replaced["backward"] = DeferringBackward()
     if "streams" in parts:
-        found |= {
+        replaced |= {
             "launch": lambda purpose, work, *given: launch_async(purpose, device, work, *given),
             "objective": concurrent_objective,
             "stream_priority": HIGH_PRIORITY,
         }
-    return found
+    return replaced
 
 
 def chosen_parts(names: Collection[str] | None) -> Collection[Part]:
@@ -65,8 +65,8 @@ def concurrent_objective(prediction: Prediction, targets: Targets, weights: Loss
     """`policy.objective.objective` of a whole batch, every term on a stream of its own."""
     terms = terms_of(prediction, targets, weights)
     branches: list[Callable[[], tuple[Tensor, Tensor]]] = [term.with_share for term in terms.values()]
-    found = run_concurrently(branches, *tensors_in(prediction), *tensors_in(targets))
-    return summed(dict(zip(terms, found, strict=True)))
+    losses = run_concurrently(branches, *tensors_in(prediction), *tensors_in(targets))
+    return summed(dict(zip(terms, losses, strict=True)))
 
 
 def _gathered_by_kernel(

@@ -74,11 +74,11 @@ def kind_of_gpu(device: torch.device, precision: torch.dtype) -> dict[str, str]:
 
 def sources_hash() -> str:
     """Of this package: a changed kernel is checked again."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     folder = Path(__file__).parent
     for source in sorted(folder.rglob("*.py")):
-        found.update(f"{source.relative_to(folder)}\0".encode() + source.read_bytes() + b"\0")
-    return found.hexdigest()[:16]
+        digest.update(f"{source.relative_to(folder)}\0".encode() + source.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def cache_file() -> Path:

@@ -78,11 +78,11 @@ class Audit:
 
     def rates(self) -> dict[str, dict[Source, float]]:
         """Per task and source, where time is logged."""
-        found: dict[str, dict[Source, float]] = {task: {} for task in self.tasks}
+        rates: dict[str, dict[Source, float]] = {task: {} for task in self.tasks}
         for account in self.accounts:
             if account.per_hour is not None:
-                found[account.task][account.source] = account.per_hour
-        return found
+                rates[account.task][account.source] = account.per_hour
+        return rates
 
     def budget(self) -> "Budget":
         """The accepted recoveries in robot demonstrations' worth, at this audit's own ratio where it has one."""
@@ -173,8 +173,8 @@ def ratio_of_averages(rates: Rates) -> float | None:
 
 
 def mean_of_ratios(rates: Rates) -> float | None:
-    found = [one for by_source in rates.values() if (one := ratio(by_source)) is not None]
-    return sum(found) / len(found) if found else None
+    ratios = [value for by_source in rates.values() if (value := ratio(by_source)) is not None]
+    return sum(ratios) / len(ratios) if ratios else None
 
 
 @lru_cache(maxsize=1)

@@ -52,7 +52,7 @@ def read_ledger(paths: Sequence[Path]) -> Ledger:
             attempts[key] = _verdict(attempt, before, dropped), log.journal.path
         for activity in log.activities():
             activities.setdefault(activity, log.journal.path)
-    timed = {key: one for key, one in attempts.items() if not _is_untimed(*one)}
+    timed = {key: times for key, times in attempts.items() if not _is_untimed(*times)}
     stretches = [_stretch(attempt, where) for attempt, where in timed.values()]
     stretches += [_activity_stretch(activity, where) for activity, where in activities.items()]
     _refuse_overlaps(stretches)
@@ -95,12 +95,12 @@ def _verdict(attempt: Attempt, before: Attempt | None, dropped: frozenset[str]) 
 
 def moment(text: str, name: str, where: Path) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except (TypeError, ValueError):
         raise AuditError(f"{where}: {name} is no time: {text!r}; ISO 8601 is wanted") from None
-    if found.tzinfo is None:
+    if parsed.tzinfo is None:
         raise AuditError(f"{where}: {name} has no time zone ({text}); write it as 2026-03-01T10:00:00+00:00")
-    return found
+    return parsed
 
 
 def _name(attempt: Attempt) -> str:

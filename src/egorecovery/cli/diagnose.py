@@ -84,7 +84,7 @@ def _show(found: "Diagnosis", written: Path) -> None:
     from rich.table import Table
 
     from egorecovery.cli.console import console
-    from egorecovery.experiments.report.diagnostic_rows import rows
+    from egorecovery.experiments.diagnostic_rows import rows
 
     table = Table(title=f"diagnostics of {found.record['task']}", title_justify="left", box=SIMPLE)
     for column in ("", "", "here", "paper"):

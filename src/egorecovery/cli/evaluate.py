@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from egorecovery.evaluation import Evaluation, EvaluationProtocol, RolloutRecord, SourceFactory, Subject
 
 HOLD_STILL = "hold_still"
-BATCH_ROWS = {"cpu": 1, "cuda": 16}  # a processor gains little from batches and would pay for the padding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +121,7 @@ class Evaluate:
         """Who is asked, what is run, and where the policy computes."""
         from egorecovery.evaluation import REGIMES, Evaluation, Subject
         from egorecovery.evaluation.baselines import HoldStill
+        from egorecovery.evaluation.batched_policy import usual_batch_rows
 
         if min(self.film_starts, default=0) < 0:
             raise RecipeError(f"starts are counted from 0, got --film-starts {min(self.film_starts)}")
@@ -136,7 +136,7 @@ class Evaluate:
             task=self.task,
             protocol=protocol,
             regimes=REGIMES if self.regime == "both" else (self.regime,),
-            batch_rows=self.batch or BATCH_ROWS[device],
+            batch_rows=self.batch or usual_batch_rows(device),
         )
         return factory, evaluation, device
 

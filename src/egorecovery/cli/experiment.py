@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from egorecovery.experiments import Event, Suite, SuitePlan
-    from egorecovery.experiments.report.numbers import Numbers
+    from egorecovery.report.analysis import Analysis
 
 REPORTED = "report: "
 PLAIN_LINES_S = 15.0  # between lines where there is no terminal
@@ -231,40 +231,42 @@ def _left(event: "Event") -> str:
 def _report_on(out: Path) -> str:
     """Says where the report is. Results are worth more: no failure to describe them is a failure of the experiment."""
     try:
-        from egorecovery.experiments.report import write_numbers
-        from egorecovery.experiments.report.cells import read_suite
-        from egorecovery.experiments.report.numbers import Numbers
+        from egorecovery.report import write_analysis
+        from egorecovery.report.analysis import Analysis
+        from egorecovery.report.results import read_results
 
-        numbers = Numbers(read_suite(out))
-        _show(numbers)
-        return f"{REPORTED}{write_numbers(numbers)}"
+        analysis = Analysis(read_results(out))
+        _show(analysis)
+        return f"{REPORTED}{write_analysis(analysis)}"
     except (EgoRecoveryError, ModuleNotFoundError, OSError) as error:
         return f"no report: {error}"
 
 
-def _show(numbers: "Numbers") -> None:
+def _show(analysis: "Analysis") -> None:
     """The report's rates with their Wilson intervals, the paper's beside them."""
     from rich.box import SIMPLE
     from rich.table import Table
 
     from egorecovery.cli.console import console
     from egorecovery.evaluation import REGIMES
-    from egorecovery.experiments.report.tables import columns_of, paper_rate
+    from egorecovery.experiments.condition import episode_counts
 
-    columns = columns_of(numbers)
+    columns = analysis.columns
     for regime in REGIMES:
-        table = Table(title=f"{numbers.suite.name}, {regime} starts", title_justify="left", box=SIMPLE)
+        table = Table(title=f"{analysis.results.name}, {regime} starts", title_justify="left", box=SIMPLE)
         table.add_column("method")
         for task in columns:
             table.add_column(task or "average", justify="right")
-        for row in numbers.rows:
+        for row in analysis.rows:
             cells = []
             for task in columns:
-                rate = numbers.rate(row.arm, regime, task) if row.run else None
-                paper = paper_rate(numbers, row, regime, task)
+                rate = analysis.rate(row.condition, regime, task) if row.run else None
+                paper = analysis.paper_rate(row, regime, task)
                 words = [str(rate).replace("  ", "\n") if rate else "-"]
-                words += [numbers.part(row.arm)] if rate and task is None and numbers.part(row.arm) else []
+                words += (
+                    [analysis.part(row.condition)] if rate and task is None and analysis.part(row.condition) else []
+                )
                 words += [f"paper {100 * paper.value:.1f}"] if paper else []
                 cells.append("\n".join(words))
-            table.add_row(f"{row.arm.label}\n{'+'.join(map(str, row.arm.budget))}", *cells)
+            table.add_row(f"{row.condition.label}\n{'+'.join(map(str, episode_counts(row.condition.budget)))}", *cells)
         console.print(table)

@@ -76,7 +76,7 @@ class Inspect:
 def store_rows(store: "EpisodeStore", set_aside: dict[str, str] | None = None) -> list[dict[str, Any]]:
     """A row per episode; those that cannot be read go into `set_aside` with the reason, where that is given."""
     from egorecovery.intent import IntentSpec, LabelStore
-    from egorecovery.intent.current_labels import wanted_key
+    from egorecovery.intent.current_labels import label_state
     from egorecovery.recovery import AnnotationJournal
 
     annotations = AnnotationJournal(store.annotations_path).latest()
@@ -91,7 +91,8 @@ def store_rows(store: "EpisodeStore", set_aside: dict[str, str] | None = None) -
             set_aside[identifier] = str(error)
             continue
         annotation = annotations.get(card.id)
-        derived, wanted = labels.card(card.id), wanted_key(card, annotation, IntentSpec())
+        derived = labels.card(card.id)
+        fresh = label_state(card, annotation, derived, IntentSpec()) == "current"
         rows.append(
             {
                 "id": card.id,
@@ -103,7 +104,7 @@ def store_rows(store: "EpisodeStore", set_aside: dict[str, str] | None = None) -
                 "operator": card.operator,
                 "boundary": annotation.boundary if annotation else None,
                 "discard": bool(annotation and annotation.discard),
-                "labels": None if derived is None else "current" if derived["key"] == wanted else "outdated",
+                "labels": None if derived is None else "current" if fresh else "outdated",
                 "content": card.content,
             }
         )

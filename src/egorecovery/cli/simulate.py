@@ -29,6 +29,10 @@ class Simulate:
     """Leave arms and hands out of the pictures, draw fingertips as dots: robots and people then look alike."""
     near_misses: bool = False
     """Begin half of the recoveries at small misses that policies make themselves, see docs/workcell.md."""
+    off_centre_grips: bool = False
+    """Grip handles as far off their middle as policies do, see docs/workcell.md."""
+    turned_hands: bool = False
+    """Let the robot's hand arrive turned and then align, see docs/workcell.md."""
     workers: int = 0
     """Processes to use; 0 for all cores."""
     executor: Literal["local", "ray"] = "local"
@@ -53,6 +57,8 @@ class Simulate:
             stand_in=self.stand_in,
             hidden_embodiment=self.hidden_embodiment,
             near_misses=self.near_misses,
+            off_centre_grips=self.off_centre_grips,
+            turned_hands=self.turned_hands,
         )
         store = EpisodeStore.create(self.out)
         there = None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from egorecovery.evaluation import EvaluationProtocol, bench_protocol
-from egorecovery.experiments import Row, Suite
+from egorecovery.experiments import Condition, Suite
 from egorecovery.training import RECIPES, Budget, Recipe
 
 TaskName = Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"]
@@ -53,8 +53,10 @@ class DemoPlan:
 
     def suite(self) -> Suite:
         """The policy with human clips first: its training takes longest, so two cores are done together."""
-        rows = tuple(Row(method=method, budget=Budget(**self.episodes(method))) for method in reversed(METHODS))
-        return Suite(name="demo", rows=rows, tasks=(self.task,))
+        conditions = tuple(
+            Condition(method=method, budget=Budget(**self.episodes(method))) for method in reversed(METHODS)
+        )
+        return Suite(name="demo", conditions=conditions, tasks=(self.task,))
 
     def episodes(self, method: str) -> dict[str, int]:
         """What a policy learns from, by source."""

@@ -15,7 +15,7 @@ from egorecovery.errors import EgoRecoveryError
 from egorecovery.evaluation import RolloutRecord
 from egorecovery.executors import cores
 from egorecovery.experiments import Event, ExperimentFolder, Resources, plan_suite, run_suite
-from egorecovery.experiments.report import write_report
+from egorecovery.report import write_report
 from egorecovery.storage.atomic_io import write_file
 
 OnEvent = Callable[[Event], None]
@@ -80,9 +80,9 @@ def show(
 
 def cards_by_method(folder: ExperimentFolder, plan: DemoPlan) -> dict[str, tuple[str, dict[str, Any]]]:
     """The demo's three finished cells, with what they say of themselves."""
-    rows = {row.method: row for row in plan.suite().rows}
+    conditions = {condition.method: condition for condition in plan.suite().conditions}
     cards = [(cell, card) for cell in folder.done() if (card := folder.card(cell)) and card["seed"] == plan.seed]
-    return {method: next(each for each in cards if rows[method].made(each[1])) for method in METHODS}
+    return {method: next(each for each in cards if conditions[method].fits_card(each[1])) for method in METHODS}
 
 
 def _checkpoint(folder: ExperimentFolder, card: Mapping[str, Any]) -> Path:

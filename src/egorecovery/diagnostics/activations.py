@@ -4,7 +4,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +22,13 @@ from egorecovery.intent import FrameLabels, data_hash
 from egorecovery.policy.checkpoint import Checkpoint, load_into, open_checkpoint
 from egorecovery.policy.config_json import from_json
 from egorecovery.policy.device import pick_device
-from egorecovery.policy.inference import plain_images
+from egorecovery.policy.frame_batches import FrameBatch, frame_batches
 from egorecovery.policy.policy import Policy
 from egorecovery.storage.checksummed_json import file_sha256
 from egorecovery.training import Recipe, frame_table
 from egorecovery.training.image_source import require_size
 from egorecovery.training.splits import Pools, everything, in_order, select
 
-AT_ONCE = 64  # frames: enough for any device, little memory
 LEAST_EPISODES = 2  # per embodiment: one episode says nothing of another
 
 
@@ -134,30 +133,34 @@ class FrozenPolicy:
         cameras, size = recipe.policy.cameras, recipe.policy.image_size
         require_size(store, [(name, 0) for _, name in episodes], cameras, size)
         recorded = frame_table.read(store, episodes, recipe)
-        total, found = sum(len(each.state_TA) for each in recorded), []
+        total, observed = sum(len(episode.state_TA) for episode in recorded), []
         with FrameReader(store, cameras) as reader:
-            for each in recorded:
-                done = sum(len(one.labels.in_recovery) for one in found)
+            for episode in recorded:
+                done = sum(len(observation.labels.in_recovery) for observation in observed)
                 progress(done, total)
-                state_TA = statistics.state[each.source.embodiment].normalise(each.state_TA)
+                state_TA = statistics.state[episode.source.embodiment].normalise(episode.state_TA)
+                pictures = partial(_pictures, reader, episode.episode)
                 parts = [
-                    self._look(
-                        reader.read([(each.episode, frame) for frame in frames]),
-                        state_TA[frames.start : frames.stop],
-                        each.source.embodiment,
+                    self._look(batch)
+                    for batch in frame_batches(
+                        np.arange(len(state_TA)),
+                        episode.source.embodiment,
+                        pictures,
+                        state_TA.__getitem__,
+                        self._device,
+                        torch.float32,
                     )
-                    for frames in _batches(len(state_TA))
                 ]
                 trunk_TD, feature_TD, intent_TC, gate_T = (
                     None if values[0] is None else np.concatenate(values) for values in zip(*parts, strict=True)
                 )
                 assert trunk_TD is not None
                 assert feature_TD is not None
-                found.append(
+                observed.append(
                     ObservedEpisode(
-                        episode=each.episode,
-                        source=each.source,
-                        labels=each.labels,
+                        episode=episode.episode,
+                        source=episode.source,
+                        labels=episode.labels,
                         trunk_TD=trunk_TD,
                         feature_TD=feature_TD,
                         intent_TC=intent_TC,
@@ -165,52 +168,50 @@ class FrozenPolicy:
                     )
                 )
         progress(total, total)
-        return found
+        return observed
 
     @torch.inference_mode()
-    def _look(self, pictures: ndarray, state: ndarray, who: Embodiment) -> tuple[ndarray | None, ...]:
-        images_VB3SS = plain_images(torch.from_numpy(pictures).to(self._device), torch.float32)
-        state_BA = torch.from_numpy(state).to(self._device, torch.float32)
-        tokens_BND = self._policy.tokens(images_VB3SS, state_BA, len(state) if who is Embodiment.ROBOT else 0)
+    def _look(self, batch: FrameBatch) -> tuple[ndarray | None, ...]:
+        tokens_BND = self._policy.tokens(batch.images_VB3SS, batch.state_BA, batch.robots)
         feature_BD, intent_BC, gate_logit_B = self._policy.correction(tokens_BND)
         gate_B = None if gate_logit_B is None else gate_logit_B.sigmoid()
         seen = (tokens_BND.mean(dim=1), feature_BD, intent_BC, gate_B)
-        return tuple(None if each is None else each.float().cpu().numpy() for each in seen)
+        return tuple(None if tensor is None else tensor.float().cpu().numpy() for tensor in seen)
 
 
-def _batches(frames: int) -> list[range]:
-    return [range(first, min(first + AT_ONCE, frames)) for first in range(0, frames, AT_ONCE)]
+def _pictures(reader: FrameReader, episode: EpisodeId, frames: ndarray) -> torch.Tensor:
+    return torch.from_numpy(reader.read([(episode, int(frame)) for frame in frames]))
 
 
 def head_frames(observed: Sequence[ObservedEpisode], who: Embodiment) -> HeadFrames:
     """What enters and leaves the Intent Head on one embodiment's frames that have a valid window."""
-    own = [(each, diagnosed_frames(each.labels)) for each in _recoveries(observed, who)]
-    intents = [each.intent_TC[kept] for each, kept in own if each.intent_TC is not None]
+    own = [(episode, diagnosed_frames(episode.labels)) for episode in _recoveries(observed, who)]
+    intents = [episode.intent_TC[kept] for episode, kept in own if episode.intent_TC is not None]
     if len(intents) < len(own):
         raise DiagnosticError("the policy has no Intent Head")
     return HeadFrames(
-        feature=np.concatenate([each.feature_TD[kept] for each, kept in own]),
+        feature=np.concatenate([episode.feature_TD[kept] for episode, kept in own]),
         intent=np.concatenate(intents),
-        recovery=np.concatenate([each.labels.in_recovery[kept] for each, kept in own]),
+        recovery=np.concatenate([episode.labels.in_recovery[kept] for episode, kept in own]),
         episode=np.repeat(np.arange(len(own)), [int(kept.sum()) for _, kept in own]),
     )
 
 
 def gate_traces(observed: Sequence[ObservedEpisode], who: Embodiment, most: int = EPISODES) -> dict[str, GateTrace]:
     """By episode, of at most as many as the paper shows; which ones, their names alone decide."""
-    own = {each.episode: each for each in _recoveries(observed, who)}
+    own = {observation.episode: observation for observation in _recoveries(observed, who)}
     traces = {}
     for name in chosen_episodes(list(own), min(most, len(own))):
-        each = own[EpisodeId(name)]
-        if each.gate_T is None:
+        observation = own[EpisodeId(name)]
+        if observation.gate_T is None:
             raise DiagnosticError("the policy has no gate")
-        boundary = int(each.labels.in_recovery.sum()) - 1  # s_t is 1 from the first frame to the boundary
-        traces[name] = GateTrace(gate=each.gate_T, boundary=boundary)
+        boundary = int(observation.labels.in_recovery.sum()) - 1  # s_t is 1 from the first frame to the boundary
+        traces[name] = GateTrace(gate=observation.gate_T, boundary=boundary)
     return traces
 
 
 def _recoveries(observed: Sequence[ObservedEpisode], who: Embodiment) -> list[ObservedEpisode]:
-    own = [each for each in observed if each.source.is_recovery and each.source.embodiment is who]
+    own = [episode for episode in observed if episode.source.is_recovery and episode.source.embodiment is who]
     if len(own) < LEAST_EPISODES:
         raise DiagnosticError(
             f"{len(own)} unseen {who} recovery episodes, at least {LEAST_EPISODES} are wanted: collect more, and "

@@ -110,8 +110,8 @@ def bottleneck_alignment(robot: HeadFrames, human: HeadFrames, *, seed: int = SE
         feature_plane=_plane(robot, human, robot.feature, human.feature, seed),
         intent_plane=_plane(robot, human, robot.intent, human.intent, seed),
         frames={
-            f"{who} {phase}": int(np.sum(each.recovery == (phase == "recovery")))
-            for who, each in ((Embodiment.ROBOT, robot), (Embodiment.HUMAN, human))
+            f"{who} {phase}": int(np.sum(frames.recovery == (phase == "recovery")))
+            for who, frames in ((Embodiment.ROBOT, robot), (Embodiment.HUMAN, human))
             for phase in ("recovery", "nominal")
         },
     )
@@ -134,8 +134,8 @@ def _aligned(
     relative_w2 = _ratio(recovery_w2, _spread(of_robot, of_human))
     rng = generator_for(seed=seed, purpose="episode halves", dimensions=dimensions)
     within = [
-        _within(points, each.episode[each.recovery], frames[: max(1, WITHIN_DIRECTIONS // dimensions)], rng)
-        for points, each in ((of_robot, robot), (of_human, human))
+        _within(points, pool.episode[pool.recovery], frames[: max(1, WITHIN_DIRECTIONS // dimensions)], rng)
+        for points, pool in ((of_robot, robot), (of_human, human))
     ]
     return SpaceAlignment(
         dimensions=dimensions,
@@ -154,18 +154,18 @@ def _within(points: ndarray, episode: ndarray, frames: ndarray, rng: Generator) 
     names = np.unique(episode)
     if len(names) < 2:
         return float("nan")
-    found = []
+    distances = []
     for _ in range(SPLITS):
         half = np.isin(episode, rng.permutation(names)[: len(names) // 2])
-        found.append(sliced_w2(points[half], points[~half], frames))
-    return float(np.mean(found))
+        distances.append(sliced_w2(points[half], points[~half], frames))
+    return float(np.mean(distances))
 
 
 def _average(spaces: list[SpaceAlignment]) -> SpaceAlignment:
     """Geometric, as ratios want it: the shrink factor stays the ratio of the averaged distances."""
     names = ("recovery_w2", "nominal_w2", "rho", "relative_w2", "within_w2", "shrink", "relative_shrink")
     with np.errstate(divide="ignore"):
-        mean = {name: float(np.exp(np.mean(np.log([getattr(each, name) for each in spaces])))) for name in names}
+        mean = {name: float(np.exp(np.mean(np.log([getattr(space, name) for space in spaces])))) for name in names}
     return SpaceAlignment(dimensions=spaces[0].dimensions, **mean)
 
 
@@ -197,7 +197,7 @@ def _plane(robot: HeadFrames, human: HeadFrames, in_robot: ndarray, in_human: nd
 
 
 def _require_both_phases(robot: HeadFrames, human: HeadFrames) -> None:
-    for who, each in ((Embodiment.ROBOT, robot), (Embodiment.HUMAN, human)):
-        for phase, present in (("recovery", each.recovery), ("nominal", ~each.recovery)):
+    for who, frames in ((Embodiment.ROBOT, robot), (Embodiment.HUMAN, human)):
+        for phase, present in (("recovery", frames.recovery), ("nominal", ~frames.recovery)):
             if not present.any():
                 raise DiagnosticError(f"no {phase} frame of the {who} has a valid intent window; add episodes")

@@ -27,12 +27,12 @@ _MARKER = {True: "o", False: "^"}  # recovery, nominal
 def bottleneck_figure(tasks: Mapping[str, BottleneckAlignment]) -> Figure:
     """One row per task."""
     figure, axes = panels(len(tasks), 3, width_in=10.5, height_in=3.0 * len(tasks) + 0.5)
-    for row, (task, found) in zip(axes, tasks.items(), strict=True):
-        _scatter(row[0], found.feature_plane, found.feature)
-        _scatter(row[1], found.intent_plane, found.intent)
-        _bars(row[2], found)
-        row[0].set_title(f"{title_of(task)}: trunk feature ({found.feature.dimensions}-D)", fontsize=TITLE_PT)
-        row[1].set_title(f"predicted intent $c_t$ ({found.intent.dimensions}-D)", fontsize=TITLE_PT)
+    for row, (task, alignment) in zip(axes, tasks.items(), strict=True):
+        _scatter(row[0], alignment.feature_plane, alignment.feature)
+        _scatter(row[1], alignment.intent_plane, alignment.intent)
+        _bars(row[2], alignment)
+        row[0].set_title(f"{title_of(task)}: trunk feature ({alignment.feature.dimensions}-D)", fontsize=TITLE_PT)
+        row[1].set_title(f"predicted intent $c_t$ ({alignment.intent.dimensions}-D)", fontsize=TITLE_PT)
         row[2].set_title(
             "robot-human distance: shrink of $W_2^R$\n(in brackets: of its share of the spread)", fontsize=9
         )

@@ -141,9 +141,9 @@ def _matched_ratio(human: ndarray, robot: ndarray, seed: int) -> float:
 def coverage_figure(modes: Mapping[str, ModeCoverage]) -> Figure:
     """One column per failure mode: the plane with both hulls, and how far evaluation starts lie from each pool."""
     figure, axes = panels(2, len(modes), width_in=3.4 * len(modes) + 0.4, height_in=6.4, same_y=True)
-    for column, (mode, found) in enumerate(modes.items()):
-        _draw_plane(axes[0][column], mode, found)
-        _draw_distances(axes[1][column], found)
+    for column, (mode, coverage) in enumerate(modes.items()):
+        _draw_plane(axes[0][column], mode, coverage)
+        _draw_distances(axes[1][column], coverage)
     axes[0][0].set_ylabel("PC 2 (s.d. of the family)")
     axes[1][0].set_ylabel("share of evaluation starts")
     handles = [Line2D([], [], linestyle="", marker=".", color=FAINT, label="evaluation starts")]

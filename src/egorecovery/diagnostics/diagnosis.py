@@ -78,7 +78,7 @@ class Diagnosis:
         return {
             **self.record,
             "figures": {name: f"{name}.png" for name in self.figures},
-            "not_computed": [asdict(one) for one in self.missing],
+            "not_computed": [asdict(missing) for missing in self.missing],
             "notes": self.notes,
         }
 
@@ -135,7 +135,7 @@ def diagnose(
             raise RecipeError(
                 f"{fresh.root} is not fresh: {len(known)} of its episodes are in {store.root} too, as {known[0]}"
             )
-    found = Diagnosis(
+    diagnosis = Diagnosis(
         record={
             "schema": SCHEMA,
             "computed_by": COMPUTED_BY,
@@ -149,12 +149,12 @@ def diagnose(
             "compare": compare and {"label": compare.label, **_card(compare, store)},
         }
     )
-    _of_store(found, store, task, runs[0].recipe.intent if runs else IntentSpec(), progress)
-    observed = _observe(found, store, unseen, runs, device, progress)
-    _bottleneck(found, task, observed)
-    _gate(found, task, observed)
-    _probe(found, store, unseen, runs, compare, device, progress)
-    return found
+    _of_store(diagnosis, store, task, runs[0].recipe.intent if runs else IntentSpec(), progress)
+    observed = _observe(diagnosis, store, unseen, runs, device, progress)
+    _bottleneck(diagnosis, task, observed)
+    _gate(diagnosis, task, observed)
+    _probe(diagnosis, store, unseen, runs, compare, device, progress)
+    return diagnosis
 
 
 def _card(run: DiagnosedRun, store: EpisodeStore) -> dict[str, Any]:

@@ -157,8 +157,8 @@ def _auc(label: Bool[ndarray, " N"], score: Float[ndarray, " N"]) -> float:
 def gate_figure(tasks: Mapping[str, Mapping[Embodiment, GateAlignment]]) -> Figure:
     """One panel per task: mean gate with its interval, the clock's guess dashed, a tick per episode below."""
     figure, axes = panels(1, len(tasks), width_in=5.0 * len(tasks) + 0.4, height_in=3.8, same_y=True)
-    for ax, (task, found) in zip(axes[0], tasks.items(), strict=True):
-        for row, (who, gate) in enumerate(found.items()):
+    for ax, (task, alignments) in zip(axes[0], tasks.items(), strict=True):
+        for row, (who, gate) in enumerate(alignments.items()):
             frames = np.array(gate.frames)
             ax.fill_between(frames, gate.gate.low, gate.gate.high, color=COLOUR[who], alpha=0.22, linewidth=0)
             ax.plot(frames, gate.gate.mean, color=COLOUR[who], linewidth=1.8)
@@ -168,12 +168,14 @@ def gate_figure(tasks: Mapping[str, Mapping[Embodiment, GateAlignment]]) -> Figu
         ax.axhline(THRESHOLD, color=FAINT, linewidth=0.9, zorder=0)
         ax.set_ylim(-0.22, 1.04)
         ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
-        ax.set_title("\n".join([title_of(task), *(_sentence(who, gate) for who, gate in found.items())]), fontsize=8)
+        ax.set_title(
+            "\n".join([title_of(task), *(_sentence(who, gate) for who, gate in alignments.items())]), fontsize=8
+        )
         ax.set_xlabel(f"frames from the first nominal frame, $t_{{rec}}+1$ ({RATE_HZ:.0f} Hz)")
     axes[0][0].set_ylabel("recovery probability $p_{rec}$")
-    shown = list(dict.fromkeys(who for found in tasks.values() for who in found))
-    handles = [Line2D([], [], color=COLOUR[who], label=f"{who}: gate, 95% interval") for who in shown]
-    handles += [Line2D([], [], color=COLOUR[who], linestyle="--", label=f"{who}: phase only") for who in shown]
+    embodiments = list(dict.fromkeys(who for alignments in tasks.values() for who in alignments))
+    handles = [Line2D([], [], color=COLOUR[who], label=f"{who}: gate, 95% interval") for who in embodiments]
+    handles += [Line2D([], [], color=COLOUR[who], linestyle="--", label=f"{who}: phase only") for who in embodiments]
     handles.append(Line2D([], [], linestyle="", marker="|", color="black", label=f"first frame below {THRESHOLD}"))
     legend_below(figure, handles)
     return figure

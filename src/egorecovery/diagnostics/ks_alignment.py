@@ -84,7 +84,7 @@ def ks_alignment(
     of_frame = np.concatenate([of_robot, n_robot + of_human])
     is_robot = np.arange(n_robot + n_human) < n_robot
 
-    found = steps.distance(_signed(of_frame, is_robot, np.ones((1, n_robot + n_human))))[0]
+    distances = steps.distance(_signed(of_frame, is_robot, np.ones((1, n_robot + n_human))))[0]
     drawn, exchanged = [], []
     bootstrap, permutation = (
         generator_for(seed=seed, purpose=why) for why in ("KS bootstrap", "KS episodes exchanged")
@@ -100,11 +100,11 @@ def ks_alignment(
     low, high = percentile_interval(boot)
     mean_low, mean_high = percentile_interval(boot.mean(axis=1))
     return KsAlignment(
-        ks=found,
+        ks=distances,
         low=low,
         high=high,
         chance=np.percentile(null, 95, axis=0),
-        mean_ks=float(found.mean()),
+        mean_ks=float(distances.mean()),
         mean_low=float(mean_low),
         mean_high=float(mean_high),
         mean_chance=float(np.percentile(null.mean(axis=1), 95)),
@@ -145,23 +145,31 @@ def ks_figure(tasks: Mapping[str, Mapping[Phase, KsAlignment]]) -> Figure:
     figure, axes = panels(1, len(tasks), width_in=3.7 * len(tasks) + 0.4, height_in=3.8, same_y=True)
     shade = {Phase.SUCCESS: FAINT, Phase.RECOVERY: MIDDLE}
     for ax, (task, phases) in zip(axes[0], tasks.items(), strict=True):
-        for phase, found in phases.items():
-            place = np.arange(len(found.ks)) + (0.19 if phase is Phase.RECOVERY else -0.19)
-            ax.bar(place, found.ks, 0.36, color=shade[phase], zorder=2)
+        for phase, alignment in phases.items():
+            place = np.arange(len(alignment.ks)) + (0.19 if phase is Phase.RECOVERY else -0.19)
+            ax.bar(place, alignment.ks, 0.36, color=shade[phase], zorder=2)
             ax.errorbar(
-                place, found.ks, whiskers(found.ks, found.low, found.high), fmt="none", ecolor="black", capsize=2.5,
-                elinewidth=0.9, zorder=3,
-            )  # fmt: skip
+                place,
+                alignment.ks,
+                whiskers(alignment.ks, alignment.low, alignment.high),
+                fmt="none",
+                ecolor="black",
+                capsize=2.5,
+                elinewidth=0.9,
+                zorder=3,
+            )
             ax.hlines(
-                found.chance, place - 0.18, place + 0.18, colors="black", linestyles=":", linewidth=1.6, zorder=4,
+                alignment.chance, place - 0.18, place + 0.18, colors="black", linestyles=":", linewidth=1.6, zorder=4,
             )  # fmt: skip
         ax.axhline(STRONG_OVERLAP, color=STRONG, linestyle="--", linewidth=1.2, zorder=1)
         ax.axhline(WEAK_OVERLAP, color=WEAK, linestyle="-.", linewidth=1.2, zorder=1)
-        means = ", ".join(f"{phase} {found.mean_ks:.2f}" for phase, found in phases.items())
+        means = ", ".join(f"{phase} {alignment.mean_ks:.2f}" for phase, alignment in phases.items())
         ax.set_title(f"{title_of(task)}\nmean KS: {means}", fontsize=TITLE_PT)
         ax.set_xticks(range(len(next(iter(phases.values())).ks)))
         ax.set_xlabel("DCT coefficient $k$")
-    axes[0][0].set_ylim(0, 1.05 * max(found.high.max() for phases in tasks.values() for found in phases.values()))
+    axes[0][0].set_ylim(
+        0, 1.05 * max(alignment.high.max() for phases in tasks.values() for alignment in phases.values())
+    )
     axes[0][0].set_ylabel("KS distance, robot to human")
     handles = [
         Patch(color=shade[Phase.SUCCESS], label="success trajectories"),

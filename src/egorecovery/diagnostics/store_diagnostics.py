@@ -31,11 +31,11 @@ Labelled = Sequence[tuple[Source, EpisodeId, FrameLabels]]
 def episodes_of(store: EpisodeStore, task: str) -> dict[EpisodeId, Source]:
     """All recorded episodes of a task. A store that has none is refused, with the tasks it has."""
     cards = [store.card(name) for name in store.ids()]
-    found = {card.id: card.source for card in cards if card.task.name == task}
-    if not found:
+    sources = {card.id: card.source for card in cards if card.task.name == task}
+    if not sources:
         tasks = sorted({card.task.name for card in cards})
         raise StoreError(f"{store.root} has no episode of {task!r}; it has {', '.join(tasks) or 'no episode at all'}")
-    return found
+    return sources
 
 
 def labelled(store: EpisodeStore, task: str, spec: IntentSpec) -> Labelled:
@@ -118,7 +118,7 @@ def _parameters(starts: Sequence[Start], mode: str, names: Sequence[str]) -> Flo
 
 def object_positions_m(store: EpisodeStore, names: Sequence[EpisodeId]) -> dict[EpisodeId, Float[ndarray, "T 3"]]:
     """Where the manipulated object truly was on every frame; refused where an episode does not say."""
-    found: dict[EpisodeId, ndarray] = {}
+    positions: dict[EpisodeId, ndarray] = {}
     silent = []
     for name in names:
         recorded = store.read(name).provenance.details.get(OBJECT_M)
@@ -135,10 +135,10 @@ def object_positions_m(store: EpisodeStore, names: Sequence[EpisodeId]) -> dict[
                 f"{name}: provenance.details.{OBJECT_M} must be finite numbers of shape {wanted}, got "
                 f"{position_m.shape}; record one x y z in metres for every frame"
             )
-        found[name] = position_m
+        positions[name] = position_m
     if silent:
         raise DiagnosticError(
             f"{len(silent)} of {len(names)} robot episodes do not carry the object's position, such as {silent[0]}: it "
             f"would be provenance.details.{OBJECT_M}, one x y z in metres for every frame"
         )
-    return found
+    return positions

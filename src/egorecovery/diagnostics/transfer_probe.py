@@ -148,16 +148,16 @@ def _episode_interval(values: ndarray, purpose: str, seed: int) -> tuple[float, 
 
 def probe_figure(trunks: Mapping[str, Mapping[str, ProbedPool]]) -> Figure:
     """Error by pool, one colour per trunk; the grey line is what ignoring the image costs."""
-    pools = list(dict.fromkeys(name for found in trunks.values() for name in found))
+    pools = list(dict.fromkeys(name for pools_of_trunk in trunks.values() for name in pools_of_trunk))
     figure, axes = panels(1, 1, width_in=1.9 * len(pools) + 2.6, height_in=3.3)
     ax = axes[0][0]
     step = 0.8 / len(trunks)
-    for row, (trunk, found) in enumerate(trunks.items()):
+    for row, (trunk, pools_of_trunk) in enumerate(trunks.items()):
         place = np.arange(len(pools)) - 0.4 + step * (row + 0.5)
+        probed = [pools_of_trunk[name] for name in pools]
         error, low, high, unseen, r2 = np.array(
-            [[found[name].error_mm, found[name].low_mm, found[name].high_mm, found[name].unseen_mm, found[name].r2]
-             for name in pools]
-        ).T  # fmt: skip
+            [[pool.error_mm, pool.low_mm, pool.high_mm, pool.unseen_mm, pool.r2] for pool in probed]
+        ).T
         ax.bar(place, error, 0.9 * step, color=OTHERS[row % len(OTHERS)], label=trunk)
         ax.errorbar(place, error, whiskers(error, low, high), fmt="none", ecolor="black", capsize=3, elinewidth=0.9)
         ax.hlines(unseen, place - step / 2, place + step / 2, colors=NEUTRAL, linestyles="--", linewidth=1.3)

@@ -26,8 +26,8 @@ def held_out_robots(unseen: Unseen, runs: Sequence[DiagnosedRun]) -> list[tuple[
 def probe_trunk(observed: Sequence[ObservedEpisode], position_m: Mapping[EpisodeId, ndarray]) -> dict[str, ProbedPool]:
     """On the mean of the action tokens, which policies with and without heads both have."""
     return transfer_probe(
-        np.concatenate([each.trunk_TD for each in observed]),
-        np.concatenate([position_m[each.episode] for each in observed]),
-        np.repeat(np.arange(len(observed)), [len(each.trunk_TD) for each in observed]),
-        [str(each.source) for each in observed for _ in range(len(each.trunk_TD))],
+        np.concatenate([episode.trunk_TD for episode in observed]),
+        np.concatenate([position_m[episode.episode] for episode in observed]),
+        np.repeat(np.arange(len(observed)), [len(episode.trunk_TD) for episode in observed]),
+        [str(episode.source) for episode in observed for _ in range(len(episode.trunk_TD))],
     )

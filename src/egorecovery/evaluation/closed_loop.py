@@ -109,9 +109,9 @@ def evaluate(
     source = factory()
     jobs = evaluation.jobs(source)
     known = {record.key: record for record in results.records()} if results is not None else {}
-    found = {key: known[key] for key in map(evaluation.key, jobs) if key in known}
-    missing = [job for job in jobs if evaluation.key(job) not in found]
-    on_progress(len(found), len(jobs))
+    records = {key: known[key] for key in map(evaluation.key, jobs) if key in known}
+    missing = [job for job in jobs if evaluation.key(job) not in records]
+    on_progress(len(records), len(jobs))
     if executor == "ray":
         endings = _on_ray(missing, factory, evaluation.batch_rows, workers)
     else:
@@ -120,9 +120,9 @@ def evaluate(
         record = evaluation.record(missing[number], ending)
         if results is not None:
             results.append(record)
-        found[record.key] = record
-        on_progress(len(found), len(jobs))
-    return [found[evaluation.key(job)] for job in jobs]
+        records[record.key] = record
+        on_progress(len(records), len(jobs))
+    return [records[evaluation.key(job)] for job in jobs]
 
 
 def _here(

@@ -127,13 +127,13 @@ class RolloutRecord:
             subject = Subject(**fields.pop("subject"))
             intents = tuple(map(tuple, fields.pop("intent_trace", ())))
             gates = tuple(fields.pop("gate_trace"))
-            found = cls(**fields, subject=subject, gate_trace=gates, intent_trace=intents)
-            wrong = found._wrong_fields()
+            rollout = cls(**fields, subject=subject, gate_trace=gates, intent_trace=intents)
+            wrong = rollout._wrong_fields()
         except (AttributeError, TypeError, KeyError) as error:
             raise ResultsError(f"{where} is not a rollout: {error}") from error
         if wrong:
-            raise ResultsError(f"{where} is not a rollout: {wrong[0]} is {getattr(found, wrong[0])!r:.80}")
-        return found
+            raise ResultsError(f"{where} is not a rollout: {wrong[0]} is {getattr(rollout, wrong[0])!r:.80}")
+        return rollout
 
     def _wrong_fields(self) -> list[str]:
         """Those that are not of their type: a stranger may have sealed the line."""
@@ -195,16 +195,16 @@ class ResultFile:
 
 def unique(records: Iterable[RolloutRecord]) -> list[RolloutRecord]:
     """Drops repetitions; refuses contradictions."""
-    found: dict[str, RolloutRecord] = {}
+    records_by_key: dict[str, RolloutRecord] = {}
     for record in records:
-        known = found.setdefault(record.key, record)
+        known = records_by_key.setdefault(record.key, record)
         if known != record:
             raise ResultsError(
                 f"{record.task} {record.regime} start {record.index} of {record.subject.policy!r} is on record twice, "
                 f"as {known.outcome} after {known.duration_s} s and as {record.outcome} after {record.duration_s} s; "
                 "machines differ in the last bits: keep the lines of one of them"
             )
-    return list(found.values())
+    return list(records_by_key.values())
 
 
 def load(paths: Iterable[Path]) -> list[RolloutRecord]:

@@ -43,30 +43,30 @@ def video_path(results: Path, *, task: str, regime: str, index: int, key: str) -
 def rollout_videos(root: Path) -> RolloutVideos:
     """All films of the results at `root`: a result file, or a folder with result files anywhere below it."""
     results = [root] if root.is_file() else sorted(path for path in root.rglob("*.jsonl") if _is_visible(path, root))
-    found: list[RolloutVideo] = []
+    videos: list[RolloutVideo] = []
     left_out: list[str] = []
     for path in results:
         try:
             more, said = _filmed_in(path)
         except EgoRecoveryError as error:  # a damaged file among others: theirs can still be watched
             more, said = [], [str(error)]
-        found += more
+        videos += more
         left_out += said
-    return RolloutVideos(rollouts=tuple(found), left_out=tuple(left_out))
+    return RolloutVideos(rollouts=tuple(videos), left_out=tuple(left_out))
 
 
 def _filmed_in(results: Path) -> tuple[list[RolloutVideo], list[str]]:
     """Of one result file; and sentences on films that show no rollout in it."""
     films, listed = list(_films_of(results)), _listed(results)
     records = ResultFile(results).records() if films or listed else []
-    found = [RolloutVideo(record=one, film=listed[one.key]) for one in records if one.key in listed]
+    videos = [RolloutVideo(record=record, film=listed[record.key]) for record in records if record.key in listed]
     left_out = []
     for film, named in films:
         try:
-            found.append(RolloutVideo(record=_shown(records, named, results), film=film))
+            videos.append(RolloutVideo(record=_shown(records, named, results), film=film))
         except ResultsError as error:
             left_out.append(f"{film}: {error}")
-    return found, left_out
+    return videos, left_out
 
 
 def _is_visible(path: Path, root: Path) -> bool:

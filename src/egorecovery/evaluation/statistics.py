@@ -57,8 +57,8 @@ class Rate:
 def wilson(successes: int, rollouts: int) -> Interval:
     from scipy.stats import binomtest  # here, since it takes a second and every worker imports this package
 
-    found = binomtest(successes, rollouts).proportion_ci(confidence_level=CONFIDENCE, method="wilson")
-    return Interval(float(found.low), float(found.high))
+    interval = binomtest(successes, rollouts).proportion_ci(confidence_level=CONFIDENCE, method="wilson")
+    return Interval(float(interval.low), float(interval.high))
 
 
 def newcombe(first: Rate, second: Rate) -> Interval:
@@ -216,16 +216,16 @@ def _per_start(records: Sequence[RolloutRecord]) -> dict[tuple, Bool[ndarray, " 
     """Outcomes at each start, by seed."""
     if not records:
         raise NotComparable("there are no rollouts to summarise")
-    found: dict[tuple, dict[int, bool]] = {}
+    outcomes: dict[tuple, dict[int, bool]] = {}
     for record in sorted(records, key=lambda record: record.start_key):
-        at_start = found.setdefault(record.start_key, {})
+        at_start = outcomes.setdefault(record.start_key, {})
         if record.subject.seed in at_start:
             raise NotComparable(
                 f"{record.task} {record.regime} start {record.index} has two rollouts of seed {record.subject.seed}: "
                 "these are results of more than one method or protocol; choose one by its cell, policy or protocol"
             )
         at_start[record.subject.seed] = record.succeeded
-    return {start: np.array([seeds[seed] for seed in sorted(seeds)]) for start, seeds in found.items()}
+    return {start: np.array([seeds[seed] for seed in sorted(seeds)]) for start, seeds in outcomes.items()}
 
 
 def _check_same_starts(first: Sequence[RolloutRecord], second: Sequence[RolloutRecord]) -> None:

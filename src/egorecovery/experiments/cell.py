@@ -1,28 +1,25 @@
-"""A cell: one method, trained once on one task and evaluated in one way. Experiments are lists of cells."""
+"""A cell: one condition, trained once on one task and evaluated in one way. Experiments are lists of cells."""
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.protocol import EvaluationProtocol
-from egorecovery.policy.action_source import Intervention
+from egorecovery.experiments.condition import Condition, episode_counts
 from egorecovery.policy.config_json import changed, to_json
 from egorecovery.storage.checksummed_json import digest
-from egorecovery.training import METHODS, Budget, Recipe
+from egorecovery.training import METHODS, Recipe
 from egorecovery.training.human_supervision import HumanSupervision
 from egorecovery.workcell.collection import Order
 
 RecipeOf = Callable[[str], Recipe]  # a task's recipe, such as `RECIPES["bench"]`
 ProtocolOf = Callable[[str], EvaluationProtocol]  # a task's protocol, such as `bench_protocol`
-# Where recoveries begin: the robot's at a lab's few failures or at any; with near misses, half of all at those.
-RobotFailures = Literal["staged", "anywhere", "near_misses"]
-Humans = Literal["people", "stand_ins"]  # who gives human demonstrations: people, or the robot in their place
 SHORT = 16  # hex digits of a hash in a folder's name
 # Settings that are younger than published results, by part of a card, and what was done before there were any. At that
 # value they are left out of hashes, so that older results and trainings keep theirs.
-LATER: dict[str, dict[tuple[str, ...], Any]] = {
+ADDED_LATER: dict[str, dict[tuple[str, ...], Any]] = {
     "recipe": {
         ("policy", "relative_actions"): False,
         ("policy", "action_space"): "joint",
@@ -34,41 +31,37 @@ LATER: dict[str, dict[tuple[str, ...], Any]] = {
         ("human_supervision",): to_json(HumanSupervision()),
         ("intent_target",): "dct_magnitude",
     },
-    "orders": {("stand_in",): False, ("hidden_embodiment",): False, ("near_misses",): False},
+    "orders": {
+        ("stand_in",): False,
+        ("hidden_embodiment",): False,
+        ("near_misses",): False,
+        ("off_centre_grips",): False,
+        ("turned_hands",): False,
+    },
 }
 
 
-def settled(part: str, settings: Any) -> Any:
+def without_unused_settings(part: str, settings: Any) -> Any:
     """A part of a card as it decides results: without younger settings that change nothing."""
     if isinstance(settings, list):
-        return [settled(part, each) for each in settings]
+        return [without_unused_settings(part, entry) for entry in settings]
     kept = deepcopy(settings)
-    for (*path, last), before in LATER.get(part, {}).items():
+    for (*path, last), former in ADDED_LATER.get(part, {}).items():
         place = kept
         for name in path:
             place = place[name]
-        if last in place and place[last] == before:
+        if last in place and place[last] == former:
             del place[last]
     return kept
 
 
-def episodes_of(budget: Budget) -> tuple[int, int, int, int]:
-    return budget.robot_success, budget.robot_recovery, budget.human_success, budget.human_recovery
-
-
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class Cell(Condition):
+    """A condition on one task, trained with one seed."""
+
     suite: str
     task: str
-    method: str
     seed: int  # of the training
-    budget: Budget
-    intervention: Intervention = field(default_factory=Intervention)  # at test time
-    variant: str | None = None  # the paper's name for it, where that is not the method's
-    robot_failures: RobotFailures = "staged"
-    humans: Humans = "people"
-    hidden_embodiment: bool = False  # pictures without arms and hands, in training and at test time
-    settings: tuple[tuple[str, str], ...] = ()  # of the recipe, by dotted name; `variant` names them
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -79,13 +72,17 @@ class Cell:
     @property
     def id(self) -> str:
         """Readable, safe as a folder, and different for every cell of a suite."""
-        episodes = ".".join(map(str, episodes_of(self.budget)))
+        episodes = ".".join(map(str, episode_counts(self.budget)))
         parts = [self.task, self.method, f"b{episodes}"]
         parts += self._unusual_data
         parts += [str(self.variant)] * bool(self.settings)
         parts += ["zero_intent"] * self.intervention.zero_intent
         parts += [f"gate_{self.intervention.gate}"] * (self.intervention.gate != "learned")
         return "-".join([*parts, f"s{self.seed}"])
+
+    @property
+    def condition(self) -> Condition:
+        return Condition(**{entry.name: getattr(self, entry.name) for entry in fields(Condition)})
 
     @property
     def store(self) -> str:
@@ -98,12 +95,9 @@ class Cell:
             [self.robot_failures] * (self.robot_failures != "staged")
             + [self.humans] * (self.humans != "people")
             + ["hidden"] * self.hidden_embodiment
+            + ["off_centre"] * self.off_centre_grips
+            + ["turned"] * self.turned_hands
         )
-
-    @property
-    def name(self) -> str:
-        """What tables call it."""
-        return self.variant or self.method
 
     def recipe(self, recipe_of: RecipeOf) -> Recipe:
         recipe = METHODS[self.method](replace(recipe_of(self.task).with_budget(self.budget), seed=self.seed))
@@ -128,11 +122,11 @@ class CellPlan:
 
     @property
     def _settings(self) -> dict[str, Any]:
-        return settled("recipe", to_json(self.recipe))
+        return without_unused_settings("recipe", to_json(self.recipe))
 
     @property
     def _orders(self) -> list[dict[str, Any]]:
-        return settled("orders", to_json(self.orders))
+        return without_unused_settings("orders", to_json(self.orders))
 
     @property
     def training_id(self) -> str:
@@ -171,6 +165,8 @@ class CellPlan:
             "robot_failures": cell.robot_failures,
             "humans": cell.humans,
             "hidden_embodiment": cell.hidden_embodiment,
+            "off_centre_grips": cell.off_centre_grips,
+            "turned_hands": cell.turned_hands,
             "settings": dict(cell.settings),
             "recipe": to_json(self.recipe),
             "recipe_hash": self.recipe_hash,

@@ -58,10 +58,10 @@ def require_whole(folder: Path, card: Mapping[str, Any]) -> list[RolloutRecord]:
     records = ResultFile(inside(folder, ROLLOUTS)).records()
     asked = card.get("protocol", {}).get("rollouts", 0)
     for regime in REGIMES:
-        found = len({record.index for record in records if record.regime == regime})
-        if found < asked:
+        count = len({record.index for record in records if record.regime == regime})
+        if count < asked:
             raise CardError(
-                f"{folder / ROLLOUTS} has {found} {regime} rollouts, the card says {asked}: lines were lost; restore "
+                f"{folder / ROLLOUTS} has {count} {regime} rollouts, the card says {asked}: lines were lost; restore "
                 "it from a copy, or remove the cell's folder and run it again"
             )
     strangers = {record.task for record in records} - {card["task"]}
@@ -109,7 +109,7 @@ def _object(**wanted: Callable[[Any], bool]) -> Callable[[object], bool]:
 
 
 def _each(names: Callable[[object], bool], values: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, dict) and all(names(name) and values(each) for name, each in value.items())
+    return lambda value: isinstance(value, dict) and all(names(name) and values(entry) for name, entry in value.items())
 
 
 _FIELDS: dict[str, Callable[[Any], bool]] = {

@@ -6,8 +6,8 @@ from pathlib import Path
 from egorecovery.episodes import EpisodeStore
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.experiments.cell_card import CARD, LOG, ROLLOUTS, read_cell_card, require_whole
+from egorecovery.experiments.diagnoses import diagnosis_in
 from egorecovery.experiments.folder import COMPUTED_BY, DIAGNOSIS, DIAGNOSTICS, FILMS, ExperimentFolder, FolderError
-from egorecovery.experiments.report.diagnostics import diagnosis_in
 from egorecovery.intent.store_damage import store_damages
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import read_checksummed
@@ -25,24 +25,24 @@ LEFTOVER = "was left by a process that was killed"
 
 def experiment_damages(root: Path) -> list[Damage]:
     """Cells, diagnoses, and where they are there the stores and trainings. Reports are made anew and not checked."""
-    found = [Damage(path, "is a link or a special file", "remove it") for path in strange_files(root)]
-    if found:
-        return found
-    found += _suite(root)
+    damages = [Damage(path, "is a link or a special file", "remove it") for path in strange_files(root)]
+    if damages:
+        return damages
+    damages += _suite(root)
     names = names_in(root)
-    found += [Damage(root / name, LEFTOVER, "remove it") for name in names if name == ".merging" or _is_draft(name)]
+    damages += [Damage(root / name, LEFTOVER, "remove it") for name in names if name == ".merging" or _is_draft(name)]
     for cell in _folders(root / "cells"):
-        found += _cell(cell, root)
+        damages += _cell(cell, root)
     for folder in _folders(root / DIAGNOSTICS):
-        found += _diagnosis(folder)
+        damages += _diagnosis(folder)
     for folder in _folders(root / "data"):
         try:
-            found += store_damages(EpisodeStore(folder, trusting=True))
+            damages += store_damages(EpisodeStore(folder, trusting=True))
         except (EgoRecoveryError, OSError) as error:
-            found.append(Damage(folder, str(error), "remove it: the experiment makes its data again"))
+            damages.append(Damage(folder, str(error), "remove it: the experiment makes its data again"))
     for folder in _folders(root / "trainings"):
-        found += run_damages(folder)
-    return found
+        damages += run_damages(folder)
+    return damages
 
 
 def experiment_notes(root: Path) -> list[str]:
@@ -91,12 +91,12 @@ def _card_or_none(cell: Path) -> dict | None:
 
 
 def _cell(cell: Path, root: Path) -> list[Damage]:
-    found = []
+    damages = []
     for name in names_in(cell):
         if _is_draft(name) or name == ".filming":
-            found.append(Damage(cell / name, LEFTOVER, "remove it"))
+            damages.append(Damage(cell / name, LEFTOVER, "remove it"))
         elif name not in OF_A_CELL and not name.startswith((f"{FILMS}.", "rollouts.")):
-            found.append(Damage(cell / name, "is not part of a cell", "remove it"))
+            damages.append(Damage(cell / name, "is not part of a cell", "remove it"))
     try:
         if exists(cell / ERROR):
             _require_error(cell / ERROR)
@@ -106,10 +106,10 @@ def _cell(cell: Path, root: Path) -> list[Damage]:
             ExperimentFolder(root).rollouts(cell.name).records()
         read_log(cell / LOG)
     except (EgoRecoveryError, OSError) as error:
-        found.append(Damage(cell, str(error), RUN_AGAIN))
+        damages.append(Damage(cell, str(error), RUN_AGAIN))
     if exists(cell / MANIFEST):
-        found += _bound(cell, "remove the film: it can be made again")
-    return found
+        damages += _bound(cell, "remove the film: it can be made again")
+    return damages
 
 
 def _require_error(path: Path) -> None:
@@ -122,10 +122,10 @@ def _require_error(path: Path) -> None:
 def _diagnosis(folder: Path) -> list[Damage]:
     advice = "diagnose again, or restore it from a copy"
     try:
-        found = diagnosis_in(folder)
-        if found is None:
+        diagnosis = diagnosis_in(folder)
+        if diagnosis is None:
             return [Damage(folder / DIAGNOSIS, "is missing: the diagnosis was not finished", advice)]
-        if not found.whole:
+        if not diagnosis.whole:
             return [Damage(folder, "has lost a figure", advice)]
     except (EgoRecoveryError, OSError) as error:
         return [Damage(folder / DIAGNOSIS, str(error), advice)]

@@ -1,6 +1,6 @@
 """The data of a suite: stores large enough for the largest budgets drawn from them, made once and shared by all cells.
 
-Sources that no cell at hand needs are left for later.
+Sources that no chosen cell needs are left for later.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,10 @@ def orders(cells: Sequence[Cell], recipe: Recipe, plain_room: bool = False) -> t
     Pools are drawn from what a store holds, so these must be all such cells of the suite, whichever are run here: only
     then do several machines train on the same episodes.
     """
-    ((robot_failures, humans, hidden),) = {(cell.robot_failures, cell.humans, cell.hidden_embodiment) for cell in cells}
+    ((robot_failures, humans, hidden, off_centre, turned),) = {
+        (cell.robot_failures, cell.humans, cell.hidden_embodiment, cell.off_centre_grips, cell.turned_hands)
+        for cell in cells
+    }
     most = {source: max(cell.budget.of(source) for cell in cells) for source in Source}
     return tuple(
         Order(
@@ -40,6 +43,8 @@ def orders(cells: Sequence[Cell], recipe: Recipe, plain_room: bool = False) -> t
             stand_in=source.is_human and humans == "stand_ins",
             hidden_embodiment=hidden,
             near_misses=source.is_recovery and robot_failures == "near_misses",
+            off_centre_grips=off_centre,
+            turned_hands=turned and not source.is_human,
         )
         for source, count in most.items()
         if count
@@ -81,7 +86,7 @@ def provide(
 
 
 def _require_same_room(store: EpisodeStore, orders: Sequence[Order]) -> None:
-    """Names do not tell it: one episode of each order, where there is any, does."""
+    """Names do not say which: one episode of each order, where there is any, does."""
     there_already = set(store.ids())
     for order in orders:
         name = Job(order, 0, store.root).name

@@ -14,8 +14,8 @@ from egorecovery.errors import EgoRecoveryError
 from egorecovery.experiments import data
 from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.deadline import Deadline, OutOfTime
+from egorecovery.experiments.diagnoses import diagnosis_in
 from egorecovery.experiments.folder import DIAGNOSTICS, ExperimentFolder
-from egorecovery.experiments.report.diagnostics import diagnosis_in
 from egorecovery.experiments.resources import Resources
 from egorecovery.experiments.trainings import training_card
 
@@ -75,12 +75,12 @@ def _made(
     path, run = _opened(full, METHOD, folder)
     other_path, compare = _opened(other, WITHOUT_HUMAN, folder) if other else (None, None)
     there = diagnosis_in(out)
-    hashes = [data_hash(one, episodes_of(one, task)) for one in (store, fresh)]
+    hashes = [data_hash(episode_store, episodes_of(episode_store, task)) for episode_store in (store, fresh)]
     if there and there.whole and there.content_hash == content_hash(hashes[0], task, [run], compare, hashes[1]):
         return f"there already: {out}"
     asked = ["egorecovery", "diagnose", str(store.root), "--task", task, "--run", str(path)]
     asked += ["--compare", str(other_path)] if other_path else []
-    found = diagnose(
+    diagnosis = diagnose(
         store,
         task,
         [run],
@@ -90,8 +90,8 @@ def _made(
         device=resources.device,
         progress=lambda what, done, total: progress(task, what, done, total),
     )
-    found.write(out)
-    return f"{len(found.figures)} figures, {len(found.missing)} not computed: {out}"
+    diagnosis.write(out)
+    return f"{len(diagnosis.figures)} figures, {len(diagnosis.missing)} not computed: {out}"
 
 
 def _fresh(plan: CellPlan, folder: ExperimentFolder, resources: Resources, progress: Progress) -> EpisodeStore:

@@ -1,4 +1,4 @@
-"""What a run of a suite tells while it goes on, and what it comes to."""
+"""What a run of a suite reports while it goes on, and its outcome."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,7 +8,7 @@ Stage = Literal["data", "training", "evaluation", "diagnostics", "videos"]
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """What a watcher is told."""
+    """One line of progress."""
 
     kind: Literal["progress", "done", "failed", "left"]
     what: str  # a cell, a training's first cell, or a task and source

@@ -23,7 +23,7 @@ from typing import Any
 
 from egorecovery.errors import EgoRecoveryError, StoreDamaged
 from egorecovery.evaluation.results import ResultFile, Subject
-from egorecovery.experiments.cell import CellPlan, settled
+from egorecovery.experiments.cell import CellPlan, without_unused_settings
 from egorecovery.experiments.cell_card import CARD, LOG, ROLLOUTS, bound_files, is_text, read_cell_card, require_bound
 from egorecovery.policy.config_json import flat
 from egorecovery.storage.atomic_io import write_file
@@ -63,20 +63,20 @@ class ExperimentFolder:
     @classmethod
     def create(cls, root: Path, suite: str, work: Path | None = None) -> "ExperimentFolder":
         """Opens the folder of a suite, making it first where there is none."""
-        found = cls(root, work)
+        folder = cls(root, work)
         if (root / "suite.json").exists():
-            if found.suite != suite:
-                raise FolderError(f"{root} holds the suite {found.suite!r}, not {suite!r}; use another --out")
-            found.require_current()
-            found._begin_work()
-            return found
+            if folder.suite != suite:
+                raise FolderError(f"{root} holds the suite {folder.suite!r}, not {suite!r}; use another --out")
+            folder.require_current()
+            folder._begin_work()
+            return folder
         if root.exists() and not {path.name for path in root.iterdir()} <= COPIED:
             raise FolderError(f"{root} is not empty and holds no experiment; name an empty or a new folder with --out")
         root.mkdir(parents=True, exist_ok=True)
         card = {"suite": suite, "schema": SCHEMA, "computed_by": COMPUTED_BY}
         write_file(root / "suite.json", json.dumps(card).encode() + b"\n")
-        found._begin_work()
-        return found
+        folder._begin_work()
+        return folder
 
     def _begin_work(self) -> None:
         """What is shared must have been computed as we do, too."""
@@ -119,7 +119,7 @@ class ExperimentFolder:
 
     def _folders(self, name: str) -> list[Path]:
         home = inside(self.root, name)
-        return [home / each for each in names_in(home) if not each.startswith(".") and is_folder(home / each)]
+        return [home / entry for entry in names_in(home) if not entry.startswith(".") and is_folder(home / entry)]
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -225,19 +225,22 @@ class ExperimentFolder:
 
 def _unlike(card: dict[str, Any], plan: CellPlan) -> str:
     parts = ("suite", "recipe", "orders", "intervention", "protocol")
-    before, after = ({name: _by_name(settled(name, each.get(name))) for name in parts} for each in (card, plan.card()))
+    before, after = (
+        {name: _by_name(without_unused_settings(name, entry.get(name))) for name in parts}
+        for entry in (card, plan.card())
+    )
     left, right = flat(before), flat(after)
     unlike = [f"{name}: {left.get(name)} against {right.get(name)}" for name in right if left.get(name) != right[name]]
     return "; ".join(unlike[:3]) or "fields that are no longer known"
 
 
 def _made_by(version: int) -> str:
-    told = f"was made by version {version} of workcell and policy, this is {COMPUTED_BY}"
-    return f"{told}: old and new results must not be mixed"
+    origin = f"was made by version {version} of workcell and policy, this is {COMPUTED_BY}"
+    return f"{origin}: old and new results must not be mixed"
 
 
 def _by_name(value: Any) -> Any:
-    return {str(number): each for number, each in enumerate(value)} if isinstance(value, list) else value
+    return {str(number): entry for number, entry in enumerate(value)} if isinstance(value, list) else value
 
 
 def versions() -> dict[str, str]:
@@ -247,8 +250,8 @@ def versions() -> dict[str, str]:
 
     from egorecovery.workcell.physics import mujoco
 
-    found = {"mujoco": mujoco.__version__, "numpy": numpy.__version__, "torch": str(torch.__version__)}
-    return {"python": python_version(), **found}
+    numbers = {"mujoco": mujoco.__version__, "numpy": numpy.__version__, "torch": str(torch.__version__)}
+    return {"python": python_version(), **numbers}
 
 
 def now() -> str:

@@ -82,7 +82,7 @@ def _files_of_cell(folder: Path) -> dict[str, tuple[Path, int]]:
     if is_folder(films):
         named = [name for name in names_in(films) if name.lower().endswith((".mp4", ".gif"))]
         files |= {f"{FILMS}/{name}": (inside(films, name), FILM_BYTES) for name in named[:MOST_FILMS]}
-    return {name: found for name, found in files.items() if exists(found[0])}
+    return {name: source for name, source in files.items() if exists(source[0])}
 
 
 def _files_of_diagnosis(folder: Path) -> dict[str, tuple[Path, int]]:

@@ -1,47 +1,92 @@
-"""The paper's own figures, to stand beside ours. Rates are in percent, as printed there."""
+"""The paper's own figures, as counts of our conditions, to stand beside ours. Its file has percent, as printed."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from egorecovery.episodes import PAPER_TASKS
 from egorecovery.errors import RecipeError
-from egorecovery.evaluation.protocol import Regime
+from egorecovery.evaluation.protocol import REGIMES, Regime
+from egorecovery.evaluation.statistics import Rate
+from egorecovery.experiments.condition import FULL, Condition, episode_counts, episodes
+from egorecovery.policy.action_source import Intervention
 
+ROLLOUTS = 20  # per task and regime
 POOLED_TASKS = 4
 ROUNDING = 0.06  # printed with one decimal, halves rounded now up, now down: 53/80 as 66.2, 61/80 as 76.3
+GATES = {"learned": "learned", "p=0": "0", "p=0.5": "0.5", "p=1": "1", "shuffled": "shuffled"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaperRow:
-    """One method or variant, on one task or pooled over the four."""
+    """A row of one of the paper's tables."""
 
-    suite: str
-    name: str  # method, or variant where the suite has variants
-    task: str | None  # None: pooled
-    budget: tuple[int, int, int, int] | None  # robot success, robot recovery, human success, human recovery
-    initial: float | None
-    recovery: float | None
+    condition: Condition
+    per_task: Mapping[tuple[Regime, str], Rate]
+    pooled: Mapping[Regime, Rate]  # over all tasks it was run on
 
-    def rate(self, regime: Regime) -> float | None:
-        return self.initial if regime == "initial" else self.recovery
+    def rate(self, regime: Regime, task: str | None = None) -> Rate | None:
+        return self.pooled.get(regime) if task is None else self.per_task.get((regime, task))
+
+    def over(self, regime: Regime, tasks: tuple[str, ...]) -> Rate | None:
+        """Pooled over these tasks; where the paper gives only the pool of all, that or nothing."""
+        known = [self.per_task[regime, task] for task in tasks if (regime, task) in self.per_task]
+        if known and len(known) == len(tasks):
+            return pool(known)
+        return self.pooled.get(regime) if not self.per_task and set(tasks) == set(PAPER_TASKS) else None
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        named = {task for _, task in self.per_task}
+        return tuple(task for task in PAPER_TASKS if task in named) or tuple(PAPER_TASKS)
 
 
+@cache
 def figures() -> dict[str, Any]:
     """The whole file: rates, and the paper's throughput, training cost and diagnostics."""
     return json.loads(files("egorecovery.experiments").joinpath("paper_figures.json").read_text())
 
 
-@lru_cache(maxsize=1)
-def rows() -> tuple[PaperRow, ...]:
-    found = figures()
-    known = tuple(PaperRow(**{**row, "budget": row["budget"] and tuple(row["budget"])}) for row in found["rates"])
-    for row in known:
-        for percent in (row.initial, row.recovery):
-            if percent is not None:
-                successes(percent, found["rollouts_per_task"] * (1 if row.task else POOLED_TASKS))
-    return known
+@cache
+def paper_rows(suite: str) -> tuple[PaperRow, ...]:
+    """Of a suite, in the paper's order; none where it has no such table."""
+    groups: dict[Condition, list[dict[str, Any]]] = {}
+    for printed in figures()["rates"]:
+        if printed["suite"] == suite:
+            groups.setdefault(_condition(printed), []).append(printed)
+    return tuple(_row(condition, printed) for condition, printed in groups.items())
+
+
+def _condition(printed: Mapping[str, Any]) -> Condition:
+    counts, name = printed["budget"] or episode_counts(FULL), printed["name"]
+    budget = episodes(counts[0], counts[1], human_success=counts[2], human_recovery=counts[3])
+    if printed["suite"] == "gate_intervention":
+        return Condition(method="egorecovery", budget=budget, intervention=Intervention(gate=GATES[name]))  # pyright: ignore[reportArgumentType] - of the packaged file
+    zero = name == "zero_intent_at_test"
+    method = "egorecovery" if zero or name in ("full", "dct_magnitude_4d") else name
+    return Condition(method=method, budget=budget, intervention=Intervention(zero_intent=zero))
+
+
+def _row(condition: Condition, printed: Sequence[Mapping[str, Any]]) -> PaperRow:
+    per_task: dict[tuple[Regime, str], Rate] = {}
+    pooled: dict[Regime, Rate] = {}
+    for entry in printed:
+        for regime in REGIMES:
+            if entry[regime] is None:
+                continue
+            if entry["task"]:
+                per_task[regime, entry["task"]] = Rate(successes(entry[regime], ROLLOUTS), ROLLOUTS)
+            else:
+                rollouts = ROLLOUTS * POOLED_TASKS
+                pooled[regime] = Rate(successes(entry[regime], rollouts), rollouts)
+    for regime in REGIMES:
+        counted = [rate for (of, _), rate in per_task.items() if of == regime]
+        if counted:
+            pooled.setdefault(regime, pool(counted))
+    return PaperRow(condition=condition, per_task=per_task, pooled=pooled)
 
 
 def successes(percent: float, rollouts: int) -> int:
@@ -52,25 +97,5 @@ def successes(percent: float, rollouts: int) -> int:
     return count
 
 
-def paper_rate(
-    suite: str,
-    name: str,
-    task: str | None,
-    regime: Regime,
-    budget: tuple[int, int, int, int] | None = None,
-) -> float | None:
-    """The paper's rate of a method or variant on a task, or pooled with `task=None`; None where it prints none.
-
-    A `budget` is needed where a suite has the same method several times.
-    """
-    named = [row for row in rows() if row.suite == suite and row.name == name]
-    if budget is not None:
-        named = [row for row in named if row.budget in (None, budget)]
-    rates = [row.rate(regime) for row in named if row.task == task]
-    if len(rates) > 1:
-        raise RecipeError(f"the paper's {suite} has {name} with {len(rates)} budgets: say which")
-    if rates:
-        return rates[0]
-    by_task = [row.rate(regime) for row in named if row.task is not None] if task is None else []
-    known = [rate for rate in by_task if rate is not None]
-    return sum(known) / len(known) if known else None
+def pool(rates: Sequence[Rate]) -> Rate:
+    return Rate(sum(rate.successes for rate in rates), sum(rate.rollouts for rate in rates))

@@ -9,7 +9,7 @@ from egorecovery.errors import RecipeError
 from egorecovery.evaluation.protocol import COMPARISON, EvaluationProtocol, bench_protocol
 from egorecovery.experiments import data
 from egorecovery.experiments.cell import CellPlan, ProtocolOf, RecipeOf
-from egorecovery.experiments.suites import Suite
+from egorecovery.experiments.suites import Suite, suite_named
 from egorecovery.training import RECIPES, Recipe
 from egorecovery.workcell.collection import Order
 
@@ -64,9 +64,10 @@ def plan_suite(
     chosen = [cell for cell in cells if not only or any(fnmatchcase(cell.id, pattern) for pattern in only)]
     if not chosen:
         raise RecipeError(f"no cell of {suite.name} is called {' or '.join(only)}; see --list for their names")
-    asking = suite.sharing(tasks)
+    others = [suite_named(name).cells(tasks or suite.tasks) for name in suite.shares_stores_with]
+    drawing = [*cells, *(cell for of_suite in others for cell in of_suite)]  # from the same stores
     sharing = {
-        store: [cell for cell in asking if cell.store == store] for store in dict.fromkeys(c.store for c in cells)
+        store: [cell for cell in drawing if cell.store == store] for store in dict.fromkeys(c.store for c in cells)
     }
     recipes = {store: recipe(its_cells[0].task) for store, its_cells in sharing.items()}
     protocols: dict[str, EvaluationProtocol] = {

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation import default_workers
+from egorecovery.evaluation.batched_policy import usual_batch_rows
 from egorecovery.executors import Executor, cores
 
 
@@ -58,5 +59,5 @@ class Resources:
 
     @property
     def batch_rows(self) -> int:
-        """Of every inference: a processor gains little from batches and would pay for the padding."""
-        return 16 if self.evaluation_device.startswith("cuda") else 1
+        """Of every inference."""
+        return usual_batch_rows(self.evaluation_device)

@@ -40,7 +40,7 @@ def run_suite(
     with folder.lock():
         outcome = Scheduler(plan, folder, resources, deadline, on_event, whole_data=diagnostics).go()
 
-        def tell(stage, what: str, done: int, total: int) -> None:
+        def report(stage, what: str, done: int, total: int) -> None:
             left = len(outcome.left)
             on_event(Event(kind="progress", stage=stage, what=what, done=done, total=total, cells_left=left))
 
@@ -50,7 +50,7 @@ def run_suite(
                 folder,
                 resources,
                 deadline,
-                lambda task, what, done, total: tell("diagnostics", f"{task} {what}", done, total),
+                lambda task, what, done, total: report("diagnostics", f"{task} {what}", done, total),
             )
         if films:
             outcome.filmed = film_cells(
@@ -59,6 +59,6 @@ def run_suite(
                 resources.evaluation_device,
                 films,
                 deadline,
-                lambda cell, done, total: tell("videos", cell, done, total),
+                lambda cell, done, total: report("videos", cell, done, total),
             )
     return outcome

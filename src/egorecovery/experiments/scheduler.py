@@ -71,25 +71,25 @@ class Scheduler:
     def go(self) -> SuiteOutcome:
         with ExitStack() as stack:
             stack.callback(self._stop_trainings)
-            with suppress(OutOfTime):  # what is left is told below
+            with suppress(OutOfTime):  # what is left is reported below
                 self._work(stack)
         unfinished = [*(cell for training in self.waiting for cell in training.cells), *self.trained]
         self.outcome.left += [cell.id for cell in unfinished]
         for cell in unfinished:
-            self._tell_of("left", cell)
+            self._report_cell("left", cell)
         return self.outcome
 
     def _work(self, stack: ExitStack) -> None:
         while True:
             if self.resources.training_apart:
-                self._tend()
+                self._watch_trainings()
                 self._make_data_ahead()
             if self.trained:
                 self.deadline.require_time()
                 self.pool = self.pool or stack.enter_context(RolloutPool(self.resources.rollout_workers))
                 self._evaluate(self.trained[0])
             elif self.running:
-                self._tell_steps()
+                self._report_steps()
                 time.sleep(LOOK_S)
             elif self.waiting:
                 self.deadline.require_time()
@@ -103,9 +103,9 @@ class Scheduler:
             return
         lacking = next((training.store for training in self.waiting if training.store not in self.complete), None)
         if lacking is not None and self._has_data(lacking):
-            self._tend()
+            self._watch_trainings()
 
-    def _tend(self) -> None:
+    def _watch_trainings(self) -> None:
         """Trainings that have ended make room for others. Called again and again while something else is done."""
         self.deadline.require_time()
         if not self.resources.training_apart:
@@ -124,15 +124,15 @@ class Scheduler:
                 return
             self._start(ready)
 
-    def _tell_steps(self) -> None:
+    def _report_steps(self) -> None:
         for running in self.running:
-            if running.told != running.step:
-                running.told = running.step
-                self._tell_step(running.training, running.step)
+            if running.reported != running.step:
+                running.reported = running.step
+                self._report_step(running.training, running.step)
 
-    def _tell_step(self, training: Training, step: int) -> None:
+    def _report_step(self, training: Training, step: int) -> None:
         steps = training.recipe.optimisation.steps
-        self._tell_of("progress", training.cells[0], "training", training.id, done=step, total=steps)
+        self._report_cell("progress", training.cells[0], "training", training.id, done=step, total=steps)
 
     def _start(self, training: Training) -> None:
         if not self._has_data(training.store):
@@ -163,8 +163,8 @@ class Scheduler:
 
         def progress(what: str, done: int, total: int) -> None:
             task = self.plan.recipes[store].task
-            self._tell("progress", what, stage="data", task=task, done=done, total=total)
-            self._tend()
+            self._report("progress", what, stage="data", task=task, done=done, total=total)
+            self._watch_trainings()
 
         try:
             data.provide(
@@ -189,9 +189,9 @@ class Scheduler:
     def _train_here(self, training: Training, job: TrainingJob) -> None:
         from egorecovery.training.stopping import Stopped
 
-        self._tell_step(training, 0)
+        self._report_step(training, 0)
         try:
-            run_training(job, lambda step, steps: self._tell_step(training, step), stop=lambda: self.deadline.passed)
+            run_training(job, lambda step, steps: self._report_step(training, step), stop=lambda: self.deadline.passed)
         except Stopped:
             self.deadline.require_time()
             raise KeyboardInterrupt from None  # there is time: somebody stopped it, as they would have stopped us
@@ -221,9 +221,9 @@ class Scheduler:
 
     def _evaluate(self, plan: CellPlan) -> None:
         def progress(done: int, total: int) -> None:
-            self._tell_of("progress", plan, "evaluation", plan.id, done=done, total=total)
+            self._report_cell("progress", plan, "evaluation", plan.id, done=done, total=total)
             if done < total:
-                self._tend()
+                self._watch_trainings()
 
         try:
             seconds = evaluate_cell(plan, self.folder, self.resources, self.pool, progress)
@@ -240,21 +240,23 @@ class Scheduler:
         self.folder.finish(plan, card, seconds)
         self.trained.remove(plan)
         self.outcome.done.append(plan.id)
-        self._tell_of("done", plan)
+        self._report_cell("done", plan)
 
     def _failed(self, plans: Sequence[CellPlan], stage: Stage, error: Exception) -> None:
         message = str(error) if isinstance(error, EgoRecoveryError) else f"{type(error).__name__}: {error}"
         for plan in plans:
             self.folder.failed(plan, stage, message, "".join(format_exception(error)))
             self.outcome.failed[plan.id] = message
-            self._tell_of("failed", plan, stage, message=message)
+            self._report_cell("failed", plan, stage, message=message)
 
-    def _tell_of(self, kind: Any, plan: CellPlan, stage: Stage | None = None, numbered: str = "", **more: Any) -> None:
+    def _report_cell(
+        self, kind: Any, plan: CellPlan, stage: Stage | None = None, numbered: str = "", **more: Any
+    ) -> None:
         number, of = (self.numbers.get(numbered, 0), self.totals[stage]) if numbered and stage else (0, 0)
         about = {"label": plan.cell.name, "task": plan.cell.task, "number": number, "of": of}
-        self._tell(kind, plan.id, stage=stage, **about, **more)
+        self._report(kind, plan.id, stage=stage, **about, **more)
 
-    def _tell(self, kind: Any, what: str, **more: Any) -> None:
+    def _report(self, kind: Any, what: str, **more: Any) -> None:
         untrained = [*(running.training for running in self.running), *self.waiting]
         cells_left = len(self.trained) + sum(len(training.cells) for training in untrained)
         self.on_event(Event(kind=kind, what=what, cells_left=cells_left, **more))

@@ -205,7 +205,7 @@ class RunningTraining:
     training: Training
     process: TrainingProcess
     step: int = 0  # at the last look
-    told: int | None = None  # the step that watchers know of
+    reported: int | None = None  # the last step that watchers were sent
 
 
 class _locked:  # noqa: N801 - used as a function

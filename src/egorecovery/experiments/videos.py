@@ -34,13 +34,13 @@ def film_cells(
     progress: Progress = lambda cell, done, total: None,
 ) -> dict[str, str]:
     """What became of each cell's films, in words: `each` per regime. A film that is there is not made again."""
-    told = {}
+    outcomes = {}
     for plan in one_seed(plans, folder):
         try:
-            told[plan.id] = _film(plan, folder, device, each, deadline, progress)
+            outcomes[plan.id] = _film(plan, folder, device, each, deadline, progress)
         except Exception as error:  # results are worth more: nothing here is a failure of the experiment
-            told[plan.id] = _not_made(error)
-    return told
+            outcomes[plan.id] = _not_made(error)
+    return outcomes
 
 
 def one_seed(plans: Sequence[CellPlan], folder: ExperimentFolder) -> list[CellPlan]:
@@ -79,11 +79,11 @@ def _film(
         for regime in REGIMES
         for record in chosen([record for record in records if record.regime == regime], each)
     ]
-    found = [(record, _there(home, record)) for record in wanted]
-    missing = [record for record, path in found if path is None]
+    videos = [(record, _there(home, record)) for record in wanted]
+    missing = [record for record, path in videos if path is None]
     notes = [
         f"{path.name} is not as on record, which says {record.outcome}"
-        for record, path in found
+        for record, path in videos
         if path is not None and path.name != film_name(record, record.outcome)
     ]
     there, made = len(wanted) - len(missing), 0

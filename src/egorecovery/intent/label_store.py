@@ -86,32 +86,32 @@ class LabelStore:
         except (StoreDamaged, OSError) as error:
             return [Damage(self.root, str(error), advice)]
         known = {Path(name).stem for name in names if name.endswith(".json")}
-        found = []
+        damages = []
         for name in names:
             stem, ending = Path(name).stem, Path(name).suffix
             if ending not in (".json", ".safetensors") or not is_episode_id(stem):
-                found.append(Damage(self.root / name, "is no label file", "remove it"))
+                damages.append(Damage(self.root / name, "is no label file", "remove it"))
             elif stem not in known:
-                found.append(Damage(self.root / name, "has lost its card", "run 'egorecovery label'"))
+                damages.append(Damage(self.root / name, "has lost its card", "run 'egorecovery label'"))
         for episode in sorted(filter(is_episode_id, known)):
             card_path, arrays = self.root / f"{episode}.json", self.root / f"{episode}.safetensors"
             try:
                 card = _checked_card(self._card(episode))
             except (StoreDamaged, OSError) as error:
-                found.append(Damage(card_path, str(error), advice))
+                damages.append(Damage(card_path, str(error), advice))
                 continue
             try:
                 if not exists(arrays):
-                    found.append(Damage(arrays, "is missing", "run 'egorecovery label'"))
+                    damages.append(Damage(arrays, "is missing", "run 'egorecovery label'"))
                 elif file_sha256(self._arrays(episode)) != card["arrays"]:
-                    found.append(
+                    damages.append(
                         Damage(arrays, "has changed: its SHA-256 is not its card's", "run 'egorecovery label'")
                     )
                 else:
                     _labels_in(self._arrays(episode))
             except (StoreDamaged, OSError) as error:
-                found.append(Damage(arrays, str(error), advice))
-        return found
+                damages.append(Damage(arrays, str(error), advice))
+        return damages
 
 
 def _checked_card(path: Path) -> dict[str, Any]:

@@ -17,22 +17,22 @@ def store_damages(
     store: EpisodeStore, on_progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[Damage]:
     """Every byte is read: nothing is believed because it was checked before."""
-    found: list[Damage] = []
+    all_damages: list[Damage] = []
     try:
         identifiers = store.folders()
     except (EgoRecoveryError, OSError):
         identifiers = []  # named below
     with ThreadPoolExecutor(cores()) as pool:  # hashing releases the interpreter's lock
         for done, damages in enumerate(pool.map(store.damages, identifiers), start=1):
-            found += damages
+            all_damages += damages
             on_progress(done, len(identifiers))
     annotations = AnnotationJournal(store.annotations_path)
-    found += store.damages_beside_episodes()
+    all_damages += store.damages_beside_episodes()
     problems = annotations.problems()
-    found += [Damage(annotations.journal.path, problem, JOURNAL_ADVICE) for problem in problems]
+    all_damages += [Damage(annotations.journal.path, problem, JOURNAL_ADVICE) for problem in problems]
     if not problems:
-        found += _lost_annotations(store, annotations)
-    return found + LabelStore(store.labels_path).damages()
+        all_damages += _lost_annotations(store, annotations)
+    return all_damages + LabelStore(store.labels_path).damages()
 
 
 def store_notes(store: EpisodeStore) -> list[str]:
@@ -50,7 +50,7 @@ def store_notes(store: EpisodeStore) -> list[str]:
 def _lost_annotations(store: EpisodeStore, annotations: AnnotationJournal) -> list[Damage]:
     """Labels of a recovery episode are derived from its annotation, which is never taken back."""
     known, labels = annotations.latest(), LabelStore(store.labels_path)
-    found = []
+    lost = []
     for name in labels.episodes():
         try:
             recovery = name in store and store.card(name).source.is_recovery
@@ -58,5 +58,5 @@ def _lost_annotations(store: EpisodeStore, annotations: AnnotationJournal) -> li
             continue  # named already
         if recovery and name not in known:
             path = annotations.journal.path
-            found.append(Damage(path, f"has lost the annotation of {name}, which has labels", JOURNAL_ADVICE))
-    return found
+            lost.append(Damage(path, f"has lost the annotation of {name}, which has labels", JOURNAL_ADVICE))
+    return lost

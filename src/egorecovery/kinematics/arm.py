@@ -5,6 +5,7 @@ The tool frame sits between the fingertips: z leaves the gripper, y is the axis 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -84,25 +85,37 @@ class Arm:
 
         Pass the previous solution as the start, and a path stays on its branch.
         """
-        how = how or Solver()
-        joints_rad = np.clip(np.asarray(start_rad, float), self.lower_rad, self.upper_rad)
-        wanted_quat = np.roll(target.rotation.as_quat(), 1)
-        weight = np.repeat([1.0, how.rotation_weight_m], 3)
-        error, iteration = self._error(joints_rad, target.position_m, wanted_quat), 0
+        return self.follow(target.position_m, np.roll(target.rotation.as_quat(), 1), start_rad, how or Solver())
+
+    def follow(
+        self,
+        wanted_m: Float[ndarray, "3"],
+        wanted_quat: Float[ndarray, "4"],
+        start_rad: Float[ndarray, " J"],
+        how: Solver,
+    ) -> Solution:
+        """`solve` for a target as plain numbers, its quaternion w first: what a path of many targets calls.
+
+        Half of a call was the making of small objects, so norms and limits are written out here.
+        """
+        joints_rad = np.asarray(start_rad, float).clip(self.lower_rad, self.upper_rad)
+        weight = np.array([1.0, 1.0, 1.0, *[how.rotation_weight_m] * 3])
+        damping = how.damping**2 * np.eye(6)
+        error, iteration = self._error(joints_rad, wanted_m, wanted_quat), 0
+        best_size = _norm(weight * error)
         best_rad, best_error = joints_rad, error
         while iteration < how.iterations and not _within(error, how):
             iteration += 1
             jacobian = weight[:, None] * self._tool_jacobian()
-            normal = jacobian @ jacobian.T + how.damping**2 * np.eye(6)
-            towards = error * min(1.0, how.error_limit_m / max(np.linalg.norm(weight * error), 1e-12))
+            normal = jacobian @ jacobian.T + damping
+            towards = error * min(1.0, how.error_limit_m / max(_norm(weight * error), 1e-12))
             step_rad = jacobian.T @ np.linalg.solve(normal, weight * towards)
             step_rad *= min(1.0, how.step_limit_rad / np.abs(step_rad).max())
-            joints_rad = np.clip(joints_rad + step_rad, self.lower_rad, self.upper_rad)
-            error = self._error(joints_rad, target.position_m, wanted_quat)
-            if np.linalg.norm(weight * error) <= np.linalg.norm(weight * best_error):
-                best_rad, best_error = joints_rad, error
-        position_error_m, rotation_error_rad = (float(np.linalg.norm(part)) for part in np.split(best_error, 2))
-        return Solution(best_rad, position_error_m, rotation_error_rad, iteration)
+            joints_rad = (joints_rad + step_rad).clip(self.lower_rad, self.upper_rad)
+            error = self._error(joints_rad, wanted_m, wanted_quat)
+            if (size := _norm(weight * error)) <= best_size:
+                best_rad, best_error, best_size = joints_rad, error, size
+        return Solution(best_rad, _norm(best_error[:3]), _norm(best_error[3:]), iteration)
 
     def search(
         self, target: ToolPose, starts_rad: Sequence[Float[ndarray, " J"]], how: Solver | None = None
@@ -147,10 +160,10 @@ class Arm:
 
 
 def _id(model: MjModel, kind: Any, name: str, words: str) -> int:
-    found = mujoco.mj_name2id(model, kind, name)
-    if found < 0:
+    number = mujoco.mj_name2id(model, kind, name)
+    if number < 0:
         raise KinematicsError(f"the robot model has no {words} named {name!r}; it has {', '.join(names(model, kind))}")
-    return found
+    return number
 
 
 def names(model: MjModel, kind: Any) -> list[str]:
@@ -164,9 +177,11 @@ def names(model: MjModel, kind: Any) -> list[str]:
 
 
 def _within(error: Float[ndarray, "6"], how: Solver) -> bool:
-    return bool(
-        np.linalg.norm(error[:3]) < how.position_tolerance_m and np.linalg.norm(error[3:]) < how.rotation_tolerance_rad
-    )
+    return _norm(error[:3]) < how.position_tolerance_m and _norm(error[3:]) < how.rotation_tolerance_rad
+
+
+def _norm(vector: Float[ndarray, " N"]) -> float:
+    return sqrt(vector.dot(vector))
 
 
 def _miss(found: Solution) -> float:

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from egorecovery.episodes import Side
 from egorecovery.episodes.vocabulary import EFFECTORS, STATE_DIM
 from egorecovery.errors import KinematicsError
-from egorecovery.kinematics.arm import Arm, Solver, ToolPose
+from egorecovery.kinematics.arm import Arm, Solver
 from egorecovery.kinematics.effector_space import EFFECTOR_DIM, EffectorPoses, pack, unpack
 
 ARM_JOINTS = STATE_DIM // EFFECTORS - 1
@@ -49,8 +49,8 @@ class Arms:
         position_m, matrix = np.empty((len(flat), EFFECTORS, 3)), np.empty((len(flat), EFFECTORS, 3, 3))
         for frame, both in enumerate(flat):
             for side, arm in self._arms.items():
-                found = arm.tool_axes(both[side.effector, :ARM_JOINTS])
-                position_m[frame, side.effector], matrix[frame, side.effector] = found
+                axes = arm.tool_axes(both[side.effector, :ARM_JOINTS])
+                position_m[frame, side.effector], matrix[frame, side.effector] = axes
         shape = joints.shape[:-1]
         return position_m.reshape(*shape, EFFECTORS, 3), matrix.reshape(*shape, EFFECTORS, 3, 3)
 
@@ -74,10 +74,10 @@ class Arms:
         for side, arm in self._arms.items():
             hand = side.effector
             last_rad = np.asarray(start, float).reshape(EFFECTORS, -1)[hand, :ARM_JOINTS]
-            rotations = Rotation.from_matrix(poses.rotation[:, hand])
+            quaternions = np.roll(Rotation.from_matrix(poses.rotation[:, hand]).as_quat(), 1, axis=1)
             for step, position_m in enumerate(poses.position_m[:, hand]):
-                found = arm.solve(ToolPose(position_m, rotations[step]), last_rad, CHUNK_SOLVER)
-                joints[step, hand, :ARM_JOINTS] = last_rad = found.joints_rad
-                unreachable += not found.reached(REACHED_M, REACHED_RAD)
-                worst_m = max(worst_m, found.position_error_m)
+                solution = arm.follow(position_m, quaternions[step], last_rad, CHUNK_SOLVER)
+                joints[step, hand, :ARM_JOINTS] = last_rad = solution.joints_rad
+                unreachable += not solution.reached(REACHED_M, REACHED_RAD)
+                worst_m = max(worst_m, solution.position_error_m)
         return JointChunk(joints=joints.reshape(-1, STATE_DIM), unreachable=unreachable, worst_m=worst_m)

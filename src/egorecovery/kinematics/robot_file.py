@@ -77,14 +77,15 @@ def _arm_of_description(described: ArmFile, path: Path, side: Side) -> Arm:
 
 
 def _tool_axes(axes: Mapping[str, object], where: str) -> np.ndarray:
-    found = {}
+    vectors = {}
     for name in ("approach", "opening"):
         if axes.get(name) not in AXES:
             raise KinematicsError(f"{where}.axes.{name} must be one of {', '.join(AXES)}, got {axes.get(name)!r}")
-        found[name] = AXES[str(axes[name])]
-    if abs(found["approach"] @ found["opening"]) > 0.5:
+        vectors[name] = AXES[str(axes[name])]
+    if abs(vectors["approach"] @ vectors["opening"]) > 0.5:
         raise KinematicsError(f"{where}.axes: approach and opening must be two different axes")
-    return np.stack([np.cross(found["opening"], found["approach"]), found["opening"], found["approach"]], axis=1)
+    approach, opening = vectors["approach"], vectors["opening"]
+    return np.stack([np.cross(opening, approach), opening, approach], axis=1)
 
 
 def _arm_by_names(model: MjModel, side: Side, path: Path) -> Arm:

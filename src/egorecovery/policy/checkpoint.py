@@ -63,11 +63,11 @@ class Checkpoint:
 
     def weights(self) -> dict[str, Tensor]:
         """Finite ones: a policy with a NaN in it would act on nothing else."""
-        found = self._tensors(FILES[0])
-        for name, value in found.items():
+        tensors = self._tensors(FILES[0])
+        for name, value in tensors.items():
             if not torch.isfinite(value).all():
                 raise CheckpointError(f"{self.path / FILES[0]}: {name} is not finite; use an earlier checkpoint")
-        return found
+        return tensors
 
     def training_state(self) -> dict[str, Tensor]:
         return self._tensors(FILES[1])
@@ -149,7 +149,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
     if card.get("format") != FORMAT:
         raise CheckpointError(f"{path}: format is {card.get('format')!r}, this version reads {FORMAT!r}")
     try:
-        found = Checkpoint(
+        checkpoint = Checkpoint(
             path=path,
             step=int(card["step"]),
             recipe=dict(card["recipe"]),
@@ -160,12 +160,12 @@ def open_checkpoint(path: Path) -> Checkpoint:
             files=dict(card["files"]),
             computed={str(name): str(value) for name, value in card.get("computed", {}).items()},
         )
-        require_plausible_statistics(found.statistics, path / CARD)
-        if not all(0 <= gate <= 1 for gate in found.gate_sample):
+        require_plausible_statistics(checkpoint.statistics, path / CARD)
+        if not all(0 <= gate <= 1 for gate in checkpoint.gate_sample):
             raise ValueError("gate_sample holds numbers that are no gates")
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # not written by `save`
         raise CheckpointError(f"{path / CARD}: not the card of a checkpoint: {error!r:.200}") from None
-    return found
+    return checkpoint
 
 
 def latest(folder: Path) -> Path | None:
@@ -187,8 +187,8 @@ def _own(folder: Path) -> Path:
 def statistics_to_json(statistics: Statistics) -> dict[str, Any]:
     intent = statistics.intent
     return {
-        "state": {str(who): each.to_json() for who, each in statistics.state.items()},
-        "action": {str(who): each.to_json() for who, each in statistics.action.items()},
+        "state": {str(who): normaliser.to_json() for who, normaliser in statistics.state.items()},
+        "action": {str(who): normaliser.to_json() for who, normaliser in statistics.action.items()},
         "speed_ratio": statistics.speed_ratio,
         "intent": intent
         and {
@@ -202,8 +202,8 @@ def statistics_to_json(statistics: Statistics) -> dict[str, Any]:
 def statistics_from_json(record: dict[str, Any]) -> Statistics:
     intent = record["intent"]
     return Statistics(
-        state={Embodiment(who): Normaliser.from_json(each) for who, each in record["state"].items()},
-        action={Embodiment(who): Normaliser.from_json(each) for who, each in record["action"].items()},
+        state={Embodiment(who): Normaliser.from_json(normaliser) for who, normaliser in record["state"].items()},
+        action={Embodiment(who): Normaliser.from_json(normaliser) for who, normaliser in record["action"].items()},
         intent=intent
         and PoolStatistics(
             scale_m={Embodiment(who): scale for who, scale in intent["scale_m"].items()},

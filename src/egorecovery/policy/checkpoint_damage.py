@@ -17,7 +17,7 @@ def checkpoint_damages(folder: Path) -> list[Damage]:
         saved = open_checkpoint(folder)
     except (EgoRecoveryError, OSError) as error:
         return [Damage(folder / CARD, str(error), ADVICE)]
-    found = [
+    damages = [
         Damage(saved.path / name, "is not part of a checkpoint", "remove it")
         for name in names_in(saved.path)
         if name not in (CARD, *FILES)
@@ -28,16 +28,16 @@ def checkpoint_damages(folder: Path) -> list[Damage]:
             continue
         try:
             if not is_file(path) or file_sha256(inside(saved.path, name)) != saved.files.get(name):
-                found.append(Damage(path, "is missing or has changed: its SHA-256 is not the card's", ADVICE))
+                damages.append(Damage(path, "is missing or has changed: its SHA-256 is not the card's", ADVICE))
                 continue
             if name == FILES[0]:
                 saved.weights()
             else:
                 saved.training_state()
         except (EgoRecoveryError, OSError) as error:
-            found.append(Damage(path, str(error), ADVICE))
+            damages.append(Damage(path, str(error), ADVICE))
     try:
         _ = saved.config
     except (EgoRecoveryError, OSError) as error:
-        found.append(Damage(saved.path / CARD, str(error), ADVICE))
-    return found
+        damages.append(Damage(saved.path / CARD, str(error), ADVICE))
+    return damages

@@ -13,9 +13,9 @@ from egorecovery.storage.bounded_json import BadJson, parse_json
 
 def to_json(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
+        return {entry.name: to_json(getattr(value, entry.name)) for entry in fields(value)}
     if isinstance(value, (tuple, list)):
-        return [to_json(each) for each in value]
+        return [to_json(entry) for entry in value]
     return str(value) if isinstance(value, StrEnum) else value
 
 
@@ -23,7 +23,7 @@ def from_json(kind: Any, record: Any, where: str = "recipe") -> Any:
     """A value of a type (frozen dataclasses, tuples, enums, literals, numbers) from JSON; messages name the field."""
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
-        wanted = [each for each in get_args(kind) if each is not type(None)]
+        wanted = [entry for entry in get_args(kind) if entry is not type(None)]
         return None if record is None else from_json(wanted[0], record, where)
     if origin is Literal:
         if record not in get_args(kind):
@@ -32,7 +32,7 @@ def from_json(kind: Any, record: Any, where: str = "recipe") -> Any:
     if origin is tuple:
         if not isinstance(record, (list, tuple)):
             raise RecipeError(f"{where} must be a list, got {record!r}")
-        return tuple(from_json(get_args(kind)[0], each, f"{where}[{index}]") for index, each in enumerate(record))
+        return tuple(from_json(get_args(kind)[0], entry, f"{where}[{index}]") for index, entry in enumerate(record))
     if is_dataclass(kind):
         return _dataclass_from(kind, record, where)
     if isinstance(kind, type) and issubclass(kind, StrEnum):
@@ -59,7 +59,7 @@ def _dataclass_from(kind: Any, record: Any, where: str) -> Any:
             near = difflib.get_close_matches(name, hints, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it may have {', '.join(hints)}"
             raise RecipeError(f"{where}.{name} is not known; {hint}")
-    needed = [each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING]
+    needed = [entry.name for entry in fields(kind) if entry.default is MISSING and entry.default_factory is MISSING]
     for name in needed:
         if name not in record:
             raise RecipeError(f"{where}.{name} is missing")

@@ -47,8 +47,8 @@ def require_plausible_size(config: PolicyConfig, weights: Path) -> None:
 def require_plausible_statistics(statistics: Statistics, where: Path) -> None:
     """Finite numbers, positive where something is divided by them."""
     for kind in ("state", "action"):
-        for who, each in getattr(statistics, kind).items():
-            if not _usable(each):
+        for who, normaliser in getattr(statistics, kind).items():
+            if not _usable(normaliser):
                 raise CheckpointError(f"{where}: statistics.{kind}.{who} are not finite numbers with positive spread")
     intent = statistics.intent
     if intent is not None:
@@ -63,10 +63,10 @@ def require_plausible_statistics(statistics: Statistics, where: Path) -> None:
 def require_fitting_statistics(statistics: Statistics, config: PolicyConfig, where: Path) -> None:
     """As many numbers as the policy's states and actions have."""
     for kind in ("state", "action"):
-        for who, each in getattr(statistics, kind).items():
-            if len(each.centre_A) != config.action_dim:
+        for who, normaliser in getattr(statistics, kind).items():
+            if len(normaliser.centre_A) != config.action_dim:
                 raise CheckpointError(
-                    f"{where}: statistics.{kind}.{who} are of {len(each.centre_A)} numbers, the policy of "
+                    f"{where}: statistics.{kind}.{who} are of {len(normaliser.centre_A)} numbers, the policy of "
                     f"{config.action_dim}"
                 )
 

@@ -63,18 +63,18 @@ class AnnotationJournal:
 
     def problems(self) -> list[str]:
         """What `verify` should say: damaged or lost lines, and revisions that do not follow each other."""
-        found = self.journal.problems()
-        if found:
-            return found
+        problems = self.journal.problems()
+        if problems:
+            return problems
         revisions: dict[str, int] = {}
         for number, annotation in enumerate(self.history(), start=1):
             revisions[annotation.episode] = revisions.get(annotation.episode, 0) + 1
             if annotation.revision != revisions[annotation.episode]:
-                found.append(
+                problems.append(
                     f"{self.journal.path} line {number} is revision {annotation.revision} of {annotation.episode}, "
                     f"{revisions[annotation.episode]} was next: two saves did not see each other; annotate it again"
                 )
-        return found
+        return problems
 
     def latest(self) -> dict[str, Annotation]:
         """The last word on each episode."""

@@ -3,7 +3,7 @@
 # F frames, A dimensions, C intent dimensions
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
@@ -14,7 +14,6 @@ from egorecovery.episodes.layout import OPTIONAL_STREAMS
 from egorecovery.errors import RecipeError
 from egorecovery.intent import FrameLabels
 from egorecovery.intent.current_labels import labels_of
-from egorecovery.intent.frame_labels import trusted_windows
 from egorecovery.intent.statistics import pool_statistics
 from egorecovery.kinematics import ActionSpace
 from egorecovery.policy.normaliser import Normaliser, Statistics
@@ -75,7 +74,7 @@ def read(store: EpisodeStore, episodes: Sequence[tuple[Source, EpisodeId]], reci
             source=source,
             state_TA=_stream(store, episode, STREAMS[space][0]),
             action_TA=_as_imitated(_stream(store, episode, STREAMS[space][1]), source, recipe),
-            labels=_targeted(labels_of(store, episode, recipe.intent, annotations), store, episode, recipe),
+            labels=labels_of(store, episode, recipe.intent, annotations, recipe.intent_target),
         )
         for source, episode in episodes
     ]
@@ -105,35 +104,25 @@ def _as_imitated(action_TA: Float32[ndarray, "T A"], source: Source, recipe: Rec
     return recipe.human_supervision.actions(action_TA, recipe.policy.action_space) if source.is_human else action_TA
 
 
-def _targeted(labels: FrameLabels, store: EpisodeStore, episode: EpisodeId, recipe: Recipe) -> FrameLabels:
-    """Stores hold the paper's target. Others are of the same windows, so that only their values are other ones."""
-    if recipe.intent_target == "dct_magnitude":
-        return labels
-    effector_m, reliable = store.stream(episode, "effector_m"), store.stream(episode, "reliable")
-    active = store.card(episode).task.active_effectors
-    found = trusted_windows(effector_m, reliable, active, recipe.intent, recipe.intent_target)
-    return replace(labels, intent_m=found.intent_m.astype(np.float32))
-
-
 def fit(recorded: Sequence[Recorded], recipe: Recipe) -> Statistics:
     """From the training pool, and nothing else."""
     state, action, space = {}, {}, recipe.policy.action_space
     for embodiment in Embodiment:
-        of_it = [each for each in recorded if each.source.embodiment is embodiment]
+        of_it = [episode for episode in recorded if episode.source.embodiment is embodiment]
         if of_it:
             states, actions = (
-                np.concatenate([getattr(each, name) for each in of_it]) for name in ("state_TA", "action_TA")
+                np.concatenate([getattr(episode, name) for episode in of_it]) for name in ("state_TA", "action_TA")
             )
             state[embodiment] = Normaliser.fit(states, recipe.normalisation, embodiment, space)
             action[embodiment] = Normaliser.fit(actions, recipe.normalisation, embodiment, space)
     shared_A = recipe.human_supervision.shared_dims(space)
     if shared_A.any() and len(action) > 1:  # what means the same has one scale, whichever decoder it goes to
         everyone = Normaliser.fit(
-            np.concatenate([each.action_TA for each in recorded]), recipe.normalisation, Embodiment.HUMAN, space
+            np.concatenate([episode.action_TA for episode in recorded]), recipe.normalisation, Embodiment.HUMAN, space
         )
         action = {embodiment: own.taking(everyone, shared_A) for embodiment, own in action.items()}
-    recovering = any(each.source.is_recovery for each in recorded)
-    intent = pool_statistics((each.source, each.labels) for each in recorded) if recovering else None
+    recovering = any(episode.source.is_recovery for episode in recorded)
+    intent = pool_statistics((episode.source, episode.labels) for episode in recorded) if recovering else None
     if recipe.policy.correction and intent is None:
         raise RecipeError(
             "corrective intent needs recovery episodes: add robot_recovery or human_recovery to the budget"
@@ -144,25 +133,29 @@ def fit(recorded: Sequence[Recorded], recipe: Recipe) -> Statistics:
             f"have {len(intent.normaliser.divisor)} intent dimensions; set it to that"
         )
     matched = space == "effector" and recipe.human_supervision.match_speed
-    ratio = speed_ratio((each.source, each.labels) for each in recorded) if matched else 1.0
+    ratio = speed_ratio((episode.source, episode.labels) for episode in recorded) if matched else 1.0
     return Statistics(state=state, action=action, intent=intent, speed_ratio=ratio)
 
 
 def table(recorded: Sequence[Recorded], statistics: Statistics, recipe: Recipe) -> FrameTable:
-    ordered = sorted(recorded, key=lambda each: each.source.embodiment is not Embodiment.ROBOT)
-    lengths = [len(each.state_TA) for each in ordered]
+    ordered = sorted(recorded, key=lambda episode: episode.source.embodiment is not Embodiment.ROBOT)
+    lengths = [len(episode.state_TA) for episode in ordered]
     ends = np.cumsum(lengths)
     return FrameTable(
-        samples=[(each.episode, frame) for each in ordered for frame in range(len(each.state_TA))],
-        source_F=np.repeat([list(Source).index(each.source) for each in ordered], lengths).astype(np.int64),
-        robot_frames=sum(len(each.state_TA) for each in ordered if each.source.embodiment is Embodiment.ROBOT),
-        state_FA=_joined([statistics.state[each.source.embodiment].normalise(each.state_TA) for each in ordered]),
-        action_FA=_joined([statistics.action[each.source.embodiment].normalise(each.action_TA) for each in ordered]),
-        anchor_FA=_joined([_anchor(each, statistics, recipe) for each in ordered]),
+        samples=[(episode.episode, frame) for episode in ordered for frame in range(len(episode.state_TA))],
+        source_F=np.repeat([list(Source).index(episode.source) for episode in ordered], lengths).astype(np.int64),
+        robot_frames=sum(len(episode.state_TA) for episode in ordered if episode.source.embodiment is Embodiment.ROBOT),
+        state_FA=_joined(
+            [statistics.state[episode.source.embodiment].normalise(episode.state_TA) for episode in ordered]
+        ),
+        action_FA=_joined(
+            [statistics.action[episode.source.embodiment].normalise(episode.action_TA) for episode in ordered]
+        ),
+        anchor_FA=_joined([_anchor(episode, statistics, recipe) for episode in ordered]),
         last_F=np.repeat(ends - 1, lengths).astype(np.int64),
-        intent_FC=_joined([_intent(each, statistics) for each in ordered]),
-        intent_mask_F=np.concatenate([_mask(each.labels, recipe.segment_mask) for each in ordered]),
-        in_recovery_F=np.concatenate([each.labels.in_recovery for each in ordered]),
+        intent_FC=_joined([_intent(episode, statistics) for episode in ordered]),
+        intent_mask_F=np.concatenate([_mask(episode.labels, recipe.segment_mask) for episode in ordered]),
+        in_recovery_F=np.concatenate([episode.labels.in_recovery for episode in ordered]),
         speed_ratio=statistics.speed_ratio,
     )
 

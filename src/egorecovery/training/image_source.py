@@ -53,12 +53,12 @@ def require_size(
 ) -> None:
     for episode in dict.fromkeys(episode for episode, _ in samples):
         for camera in cameras:
-            found = store.frames(episode, camera).size_hw
-            if found != (image_size, image_size):
+            size_hw = store.frames(episode, camera).size_hw
+            if size_hw != (image_size, image_size):
                 again = f"import or simulate again with --image-size {image_size}, into another store"
-                square = f"train with --set policy.image_size {found[0]}, or " if found[0] == found[1] else ""
+                square = f"train with --set policy.image_size {size_hw[0]}, or " if size_hw[0] == size_hw[1] else ""
                 raise RecipeError(
-                    f"{store.root}: {episode} has {camera} pictures of {found[1]} x {found[0]}, the recipe wants "
+                    f"{store.root}: {episode} has {camera} pictures of {size_hw[1]} x {size_hw[0]}, the recipe wants "
                     f"{image_size} x {image_size}; {square}{again}"
                 )
 

@@ -132,9 +132,9 @@ def _train(
     frames = frame_table.table(recorded, statistics, recipe)
     data = data_hash(store, (name for _, name in pools.episodes))
     begin()
-    found = checkpoint_to_resume(run, recipe, data, resume, runtime)
-    if found:
-        statistics = found.statistics
+    resumed_from = checkpoint_to_resume(run, recipe, data, resume, runtime)
+    if resumed_from:
+        statistics = resumed_from.statistics
     if runtime.first:
         make_folder(run)
         unseal_run(run)
@@ -142,15 +142,15 @@ def _train(
 
     seed_initialisation(recipe.seed)
     master = Policy(recipe.policy)
-    if recipe.policy.vision.pretrained and not found:
+    if recipe.policy.vision.pretrained and not resumed_from:
         master.load_pretrained_vision(recipe.policy.vision.pretrained)
     master = master.on(runtime.device)
     backend = backend_on(runtime.device, runtime.accelerated)
     weights = Weights(master, runtime.precision, recipe.optimisation.average_decay, backend)
     pictures = _pictures(store, frames, recipe, runtime, stream, decoding)
     step = TrainingStep(recipe, frames, pictures, weights, runtime)
-    if found:
-        restore(found, weights, step)
+    if resumed_from:
+        restore(resumed_from, weights, step)
     scored: dict[str, tuple[HeldOut, list[int]]] = {}
     if runtime.first:
         scored |= _to_score("", store, in_order(pools.held_out), statistics, frames, recipe, runtime)
@@ -172,14 +172,14 @@ def _train(
     )
     try:
         with turn(turn_file) as waited_s:
-            return replace(job.go(found), waited_s=waited_s)
+            return replace(job.go(resumed_from), waited_s=waited_s)
     finally:
         pictures.close()
 
 
 @dataclass(kw_only=True, eq=False)
 class _Run:
-    """The loop itself, with what every part of it needs at hand."""
+    """The loop itself, with what every part of it needs."""
 
     recipe: Recipe
     run: Path

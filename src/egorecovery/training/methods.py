@@ -104,9 +104,14 @@ MAIN: dict[str, Method] = {
 }
 
 
+# `policy.near_m` of all methods in effector space: positions in the workspace and counted from the hand. None until
+# validation on all four tasks decides (docs/log.md); then it is set here, once, before comparison starts are run.
+NEAR_M: float | None = None
+
+
 def in_effector_space(recipe: Recipe) -> Recipe:
     """Both embodiments act with the point between their fingertips; human imitation at full weight."""
-    policy = replace(recipe.policy, action_space="effector", action_dim=action_dim("effector"))
+    policy = replace(recipe.policy, action_space="effector", action_dim=action_dim("effector"), near_m=NEAR_M)
     return replace(recipe, policy=policy, losses=replace(recipe.losses, human=1.0))
 
 

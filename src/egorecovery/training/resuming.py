@@ -34,18 +34,18 @@ def checkpoint_to_resume(run: Path, recipe: Recipe, data: str, resume: bool, run
         print(f"{leftover}: an incomplete checkpoint, left by a save that was killed; it is not used")
     if there is None:
         return None
-    found = open_checkpoint(there)
-    unlike = differences(from_json(Recipe, found.recipe), recipe)
+    checkpoint = open_checkpoint(there)
+    unlike = differences(from_json(Recipe, checkpoint.recipe), recipe)
     if unlike:
         raise CheckpointError(f"{there} was trained with another recipe: " + "; ".join(unlike))
-    if found.data != data:
+    if checkpoint.data != data:
         raise CheckpointError(f"{there} was trained on other data: episodes or labels of the store have changed since")
     now = runtime.words
-    known = [(name, before) for name, before in found.computed.items() if name in now]
+    known = [(name, before) for name, before in checkpoint.computed.items() if name in now]
     changed = [f"{name} {before}, now {now[name]}" for name, before in known if now[name] != before]
     if changed and runtime.first:
         print(f"{there} was computed with {'; '.join(changed)}: it continues, but not bit for bit")
-    return found
+    return checkpoint
 
 
 def restore(found: Checkpoint, weights: Weights, step: TrainingStep) -> None:

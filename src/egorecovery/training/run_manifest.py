@@ -41,35 +41,35 @@ def unseal_run(run: Path) -> None:
 
 
 def run_damages(run: Path) -> list[Damage]:
-    found = [Damage(path, "is a link or a special file", "remove it") for path in strange_files(run)]
-    if found:
-        return found
-    found += [
+    damages = [Damage(path, "is a link or a special file", "remove it") for path in strange_files(run)]
+    if damages:
+        return damages
+    damages += [
         Damage(run / name, "was left by a write that was killed", "remove it")
         for name in names_in(run)
         if name.endswith(".draft")
     ]
-    found += _own_files(run)
+    damages += _own_files(run)
     for name in SEALED:
         try:
             if exists(run / name):
                 read_checksummed(inside(run, name))
         except (StoreDamaged, OSError) as error:
-            found.append(Damage(run / name, str(error), "restore it from a copy, or remove it"))
+            damages.append(Damage(run / name, str(error), "restore it from a copy, or remove it"))
     try:
         read_log(run / "log.jsonl")
     except (StoreDamaged, OSError) as error:
-        found.append(Damage(run / "log.jsonl", str(error)))
+        damages.append(Damage(run / "log.jsonl", str(error)))
     home = run / "checkpoints"
     for leftover in incomplete(home):
-        found.append(Damage(leftover, "was left by a save that was killed", "remove it, or train on with --resume"))
+        damages.append(Damage(leftover, "was left by a save that was killed", "remove it, or train on with --resume"))
     steps = [name for name in names_in(home) if not name.startswith(".draft_step_")]
     for name in steps:
         if not is_folder(home / name) or not name.startswith("step_"):
-            found.append(Damage(home / name, "is no checkpoint", "remove it"))
+            damages.append(Damage(home / name, "is no checkpoint", "remove it"))
             continue
-        found += checkpoint_damages(home / name) or _other_recipe(run, home / name)
-    return found
+        damages += checkpoint_damages(home / name) or _other_recipe(run, home / name)
+    return damages
 
 
 def run_notes(run: Path) -> list[str]:

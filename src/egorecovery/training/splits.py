@@ -9,7 +9,7 @@ from egorecovery.capture.picture_fit import PictureFit
 from egorecovery.episodes import EpisodeId, EpisodeStore, Source
 from egorecovery.errors import RecipeError
 from egorecovery.intent import IntentSpec
-from egorecovery.intent.current_labels import wanted_key
+from egorecovery.intent.current_labels import label_state
 from egorecovery.intent.label_store import LabelStore
 from egorecovery.recovery import AnnotationJournal
 from egorecovery.training.recipe import Recipe
@@ -57,17 +57,17 @@ def select(store: EpisodeStore, recipe: Recipe, checked: bool = True) -> Pools:
 
 def with_picture_fit(recipe: Recipe, store: EpisodeStore, pools: Pools) -> Recipe:
     """The recipe with the rule that the robot's pictures went through: what feeds the policy later must use it too."""
-    found: dict[str, EpisodeId] = {}
+    rules: dict[str, EpisodeId] = {}
     for source, episode in pools.episodes:
         if not source.is_human:
             rule = store.card(episode).picture_fit
-            found.setdefault("exact" if rule is None else PictureFit.from_json(rule).fit, episode)
-    if len(found) > 1:
-        ways = ", ".join(f"{episode} by {fit}" for fit, episode in found.items())
+            rules.setdefault("exact" if rule is None else PictureFit.from_json(rule).fit, episode)
+    if len(rules) > 1:
+        ways = ", ".join(f"{episode} by {fit}" for fit, episode in rules.items())
         raise RecipeError(
             f"{store.root}: pictures of robot episodes were fitted in different ways ({ways}); import them in one way"
         )
-    fit = next(iter(found), "exact")
+    fit = next(iter(rules), "exact")
     if recipe.policy.picture_fit not in ("exact", fit):
         raise RecipeError(
             f"policy.picture_fit is {recipe.policy.picture_fit}, but the pictures of {store.root} were fitted by {fit}"
@@ -96,18 +96,14 @@ def _usable(store: EpisodeStore, task: str, spec: IntentSpec) -> dict[Source, _U
         card = store.card(episode)
         if card.task.name != task:
             continue
-        annotation = annotations.get(episode)
-        key = wanted_key(card, annotation, spec)
         label_card = labels.card(episode)
-        if key is None:
-            left_out[card.source]["discarded" if annotation else "unannotated"] += 1
-        elif label_card is None or label_card["key"] != key:
-            left_out[card.source]["stale"] += 1
-            if label_card is None and labels.there(episode):
-                reason = "its labels are damaged; run 'egorecovery label'"
-                print(f"{episode} is skipped: {reason}", file=sys.stderr)
-        else:
+        state = label_state(card, annotations.get(episode), label_card, spec)
+        if state == "current":
             kept[card.source].append(episode)
+            continue
+        left_out[card.source][state] += 1
+        if state == "stale" and label_card is None and labels.there(episode):
+            print(f"{episode} is skipped: its labels are damaged; run 'egorecovery label'", file=sys.stderr)
     return {source: _Usable(kept=kept[source], **left_out[source]) for source in Source}
 
 

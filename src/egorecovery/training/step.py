@@ -92,7 +92,7 @@ class TrainingStep:
 
     def network_parameters(self) -> list[tuple[str, nn.Parameter]]:
         """The weights that compute, where a rehearsal leaves its gradients."""
-        return [each for each in self._weights.working.named_parameters() if each[1].requires_grad]
+        return [named for named in self._weights.working.named_parameters() if named[1].requires_grad]
 
     def means(self) -> dict[str, float]:
         """Means of all terms since the last call. Waits for the device."""

@@ -125,8 +125,8 @@ def training_step(
 def latency(recipe: Recipe, device: torch.device, size: int, repeats: int, accelerated: bool = False) -> float:
     """One answer, everything included: from pictures in host memory to actions in host memory."""
     config = recipe.policy
-    one = Normaliser(np.zeros(config.action_dim, np.float32), np.ones(config.action_dim, np.float32))
-    of_robot = {Embodiment.ROBOT: one}
+    identity = Normaliser(np.zeros(config.action_dim, np.float32), np.ones(config.action_dim, np.float32))
+    of_robot = {Embodiment.ROBOT: identity}
     source = TrainedPolicy(
         Policy(config), Statistics(state=of_robot, action=of_robot, intent=None), name="made up", device=device
     )

@@ -13,14 +13,13 @@ from torch import Tensor
 
 from egorecovery.episodes import Embodiment, Source
 from egorecovery.kinematics.effector_space import ARM_DIM, POSITION
-from egorecovery.policy.inference import plain_images
+from egorecovery.policy.frame_batches import frame_batches
 from egorecovery.policy.near_and_far import blended
 from egorecovery.policy.policy import Policy
 from egorecovery.training.frame_table import FrameTable, chunk_frames
 from egorecovery.training.recipe import Recipe
 
 SOURCES = tuple(Source)
-AT_ONCE = 64
 MOST_FRAMES = 384  # scored per source, evenly spread
 
 
@@ -66,14 +65,18 @@ def score(policy: Policy, held_out: HeldOut, rows: list[int], recipe: Recipe) ->
             continue
         human = np.array([SOURCES[frames.source_F[row]].embodiment is Embodiment.HUMAN for row in rows])
         own = np.flatnonzero(human == (embodiment is Embodiment.HUMAN))
-        for first in range(0, len(own), AT_ONCE):
-            part = own[first : first + AT_ONCE]
-            chosen = np.array(rows)[part]
-            images = plain_images(held_out.pictures_FVSS3[torch.from_numpy(part).to(device)], precision)
-            state = torch.from_numpy(frames.state_FA[chosen]).to(device, precision)
-            robots = len(part) if embodiment is Embodiment.ROBOT else 0
-            prediction = policy(images, state, robots)
-            action = prediction.robot_action_RHA if robots else prediction.human_action_MHA
+        batches = frame_batches(
+            own,
+            embodiment,
+            lambda part: held_out.pictures_FVSS3[torch.from_numpy(part).to(device)],
+            lambda part: frames.state_FA[np.array(rows)[part]],
+            device,
+            precision,
+        )
+        for batch in batches:
+            part, chosen = batch.rows, np.array(rows)[batch.rows]
+            prediction = policy(batch.images_VB3SS, batch.state_BA, batch.robots)
+            action = prediction.robot_action_RHA if batch.robots else prediction.human_action_MHA
             assert action is not None
             action_BHA = action.float().cpu().numpy()
             if recipe.policy.near_m is not None:

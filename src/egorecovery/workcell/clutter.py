@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.random import Generator
 
-from egorecovery.workcell.cell import SpecAddition
+from egorecovery.workcell.arena import SpecAddition
 from egorecovery.workcell.objects import put, yaw_quaternion
 from egorecovery.workcell.physics import MjData, MjModel, MjSpec, mujoco
 

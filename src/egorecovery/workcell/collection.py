@@ -27,7 +27,7 @@ from egorecovery.recovery import Annotation, AnnotationJournal
 from egorecovery.workcell.annotator import SimulatedAnnotator
 from egorecovery.workcell.appearance import PLAIN
 from egorecovery.workcell.cost import Clock, clock
-from egorecovery.workcell.demonstration import Attempt, Demonstrator, RobotDemonstrator
+from egorecovery.workcell.demonstration import OPERATOR, TURNING_OPERATOR, Attempt, Demonstrator, RobotDemonstrator
 from egorecovery.workcell.human_demonstration import HumanDemonstrator
 from egorecovery.workcell.robot_as_human import RobotAsHuman
 from egorecovery.workcell.scene import OBJECT_M
@@ -58,6 +58,8 @@ class Order:
     stand_in: bool = False  # the robot demonstrates in a person's place, see `robot_as_human.py`: a yardstick
     hidden_embodiment: bool = False  # pictures without arms and hands, see `hidden_embodiment.py`
     near_misses: bool = False  # half of the recoveries begin at small misses that policies make, see `staging.py`
+    off_centre_grips: bool = False  # handles are gripped as far off their middle as policies do
+    turned_hands: bool = False  # the robot's hand arrives turned, then aligns, as it does in place
 
     def __post_init__(self) -> None:
         scene_named(self.task)
@@ -69,6 +71,10 @@ class Order:
             raise RecipeError(f"across_family is for robot_recovery: {self.source} begins where it always does")
         if self.near_misses and not self.source.is_recovery:
             raise RecipeError(f"near misses are for recoveries: {self.source} begins at ordinary starts")
+        if self.turned_hands and self.source.is_human:
+            raise RecipeError(
+                f"turned_hands is for the robot, whose own turn a policy must not copy, not {self.source}"
+            )
         if self.episodes < 1 or not 16 <= self.image_size <= MOST_PIXELS:
             raise RecipeError(f"an order has at least one episode of 16 to {MOST_PIXELS} pixels, got {self}")
         if self.seed < 0:
@@ -87,7 +93,8 @@ class Job:
     def name(self) -> EpisodeId:
         order = self.order
         kind = "-wide" * order.across_family + "-stand_in" * order.stand_in + "-hidden" * order.hidden_embodiment
-        kind += "-near" * order.near_misses
+        kind += "-near" * order.near_misses + "-off_centre" * order.off_centre_grips
+        kind += "-turned" * order.turned_hands
         return episode_id(f"{order.task}-{order.source}{kind}-s{order.seed}-{self.index:04d}")
 
     @property
@@ -178,7 +185,14 @@ def make(job: Job) -> Made:
 def _attempt(job: Job, number: int) -> tuple[Start, Attempt, Clock]:
     order = job.order
     demonstrator = _demonstrator(
-        order.task, order.source.is_human, order.stand_in, order.image_size, order.depth, order.hidden_embodiment
+        order.task,
+        order.source.is_human,
+        order.stand_in,
+        order.image_size,
+        order.depth,
+        order.hidden_embodiment,
+        order.off_centre_grips,
+        order.turned_hands,
     )
     start = draw_start(
         demonstrator.scene,
@@ -196,15 +210,23 @@ def _attempt(job: Job, number: int) -> tuple[Start, Attempt, Clock]:
 
 @lru_cache(maxsize=2)
 def _demonstrator(
-    task: str, human: bool, stand_in: bool, image_size: int, depth: bool, hidden_embodiment: bool
+    task: str,
+    human: bool,
+    stand_in: bool,
+    image_size: int,
+    depth: bool,
+    hidden_embodiment: bool,
+    off_centre_grips: bool,
+    turned_hands: bool,
 ) -> Demonstrator:
     """Compiling a scene takes a while: once per process."""
-    scene = scene_named(task)
+    scene = scene_named(task, off_centre_grips=off_centre_grips)
     if stand_in:
         return RobotAsHuman(scene, image_size=image_size, hidden_embodiment=hidden_embodiment)
     if human:
         return HumanDemonstrator(scene, image_size=image_size, depth=depth, hidden_embodiment=hidden_embodiment)
-    return RobotDemonstrator(scene, image_size=image_size, hidden_embodiment=hidden_embodiment)
+    aim = TURNING_OPERATOR if turned_hands else OPERATOR
+    return RobotDemonstrator(scene, image_size=image_size, aim=aim, hidden_embodiment=hidden_embodiment)
 
 
 def _recording(job: Job, start: Start, attempt: Attempt, cost: Clock) -> Recording:

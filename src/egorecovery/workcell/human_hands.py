@@ -11,8 +11,8 @@ from numpy.random import Generator
 
 from egorecovery.episodes import RATE_HZ, Side
 from egorecovery.workcell import physics
+from egorecovery.workcell.arena import build_arena
 from egorecovery.workcell.arm import OPENING_M
-from egorecovery.workcell.cell import build_cell
 from egorecovery.workcell.grip import add_welds, let_go, pinch_name, take_hold, within_grasp
 from egorecovery.workcell.hand import WIDEST_M, add_hands, hand_keypoints_m, pose_hand, wrist_pose
 from egorecovery.workcell.kinematics import ToolPose, pointing_down
@@ -75,7 +75,7 @@ def human_cell(scene: TaskScene) -> MjModel:
         scene.add_objects(spec)
         add_welds(spec, scene.graspable)
 
-    return build_cell(add_objects, embodiment=add_hands)
+    return build_arena(add_objects, embodiment=add_hands)
 
 
 class HumanHands:

@@ -11,8 +11,8 @@ from egorecovery.episodes import Side
 from egorecovery.kinematics.arm import Arm, Solution, Solver, ToolPose
 from egorecovery.kinematics.arms import Arms
 from egorecovery.kinematics.bindings import mujoco
+from egorecovery.workcell.arena import BASE_IN_WORKSPACE_M
 from egorecovery.workcell.arm import ARM_JOINTS, JOINTS, add_arm, add_materials
-from egorecovery.workcell.cell import BASE_IN_WORKSPACE_M
 
 LOWER_RAD = np.array([joint.lower_rad for joint in JOINTS])
 UPPER_RAD = np.array([joint.upper_rad for joint in JOINTS])

@@ -8,12 +8,13 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 from numpy.random import Generator
+from scipy.spatial.transform import Rotation
 
 from egorecovery.episodes import RATE_HZ, Side
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.workcell.arm import ARM_JOINTS, OPENING_M
 from egorecovery.workcell.kinematics import ArmKinematics, ToolPose, home_rad
-from egorecovery.workcell.maneuver import CorrectionDone, Script, Waypoint
+from egorecovery.workcell.maneuver import CorrectionDone, Reach, Script, Waypoint
 from egorecovery.workcell.objects import put
 from egorecovery.workcell.robot import RobotCell
 from egorecovery.workcell.scene import TaskScene
@@ -36,6 +37,7 @@ class Aim:
     """
 
     miss_m: float = 0.0  # sideways at the end of a free leg, standard deviation; half as much with something in hand
+    miss_rad: float = 0.0  # about the vertical, likewise
     align_s: float = 0.4  # then the hand finds its place
     tremble_rad: float = 0.0  # per joint, at the end of a straight leg
 
@@ -86,7 +88,7 @@ class Teleoperator:
                 continue
             path = list(leg(self._hands, wanted, self.style, rng))
             aligned = self._trembling(off, wanted, rng)
-            if wanted.straight or not self.aim.miss_m:
+            if wanted.straight or not (self.aim.miss_m or self.aim.miss_rad):
                 self._follow(path, off, aligned, on_tick)
             else:
                 missed = self._missing(aligned, wanted, rng)
@@ -123,23 +125,29 @@ class Teleoperator:
             beside_m[2] = abs(beside_m[2])
             there = self._arms[side].solve(reach.pose, self._joints[side])
             off_m = reach.pose.position_m + beside_m * (0.5 if reach.holds_m else 1.0)
-            beside = self._arms[side].solve(ToolPose(off_m, reach.pose.rotation), there.joints_rad)
+            turned = self._turned(reach, rng) if self.aim.miss_rad else reach.pose.rotation
+            beside = self._arms[side].solve(ToolPose(off_m, turned), there.joints_rad)
             if there.reached(REACHED_M, REACHED_RAD) and beside.reached(REACHED_M, REACHED_RAD):
                 missed[side.effector, :ARM_JOINTS] += beside.joints_rad - there.joints_rad
         return missed.ravel()
+
+    def _turned(self, reach: Reach, rng: Generator) -> Rotation:
+        off_rad = self.aim.miss_rad * float(np.clip(rng.normal(), -2, 2)) * (0.5 if reach.holds_m else 1.0)
+        return Rotation.from_euler("z", off_rad) * reach.pose.rotation
 
     def _solve(self, hands: dict[Side, HandTarget]) -> Float[ndarray, "14"]:
         action = []
         for side in Side:
             wanted, known = hands[side], self._hands[side]
             if wanted.pose is not known.pose:
-                found = self._arms[side].solve(wanted.pose, self._joints[side])
-                if not found.reached(REACHED_M, REACHED_RAD):
+                solution = self._arms[side].solve(wanted.pose, self._joints[side])
+                if not solution.reached(REACHED_M, REACHED_RAD):
                     raise OutOfReach(
                         f"{side} arm: {np.round(wanted.pose.position_m, 3)} m is missed by "
-                        f"{found.position_error_m * 1000:.0f} mm and {np.rad2deg(found.rotation_error_rad):.0f} degrees"
+                        f"{solution.position_error_m * 1000:.0f} mm and "
+                        f"{np.rad2deg(solution.rotation_error_rad):.0f} degrees"
                     )
-                self._joints[side] = found.joints_rad
+                self._joints[side] = solution.joints_rad
             action.append(np.append(self._joints[side], wanted.opening_01))
         self._hands = hands
         return np.concatenate(action)
@@ -151,12 +159,12 @@ class Teleoperator:
         self.robot.refresh()
 
     def place(self, side: Side, pose: ToolPose, opening_01: float = 1.0) -> None:
-        found = self._arms[side].find(pose)
-        if not found.reached(REACHED_M, REACHED_RAD):
+        solution = self._arms[side].find(pose)
+        if not solution.reached(REACHED_M, REACHED_RAD):
             raise OutOfReach(f"{side} arm cannot be placed at {np.round(pose.position_m, 3)} m")
-        self._joints[side] = found.joints_rad
+        self._joints[side] = solution.joints_rad
         self._hands[side] = HandTarget(pose, opening_01)
-        self._place(side, np.append(found.joints_rad, opening_01))
+        self._place(side, np.append(solution.joints_rad, opening_01))
 
     def hold(self, side: Side, body: str, width_m: float) -> None:
         """The fingers are set to touch the object, then squeeze: nothing falls while they close."""

@@ -11,7 +11,7 @@ from numpy import ndarray
 from egorecovery.episodes import Camera
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.workcell.appearance import Room
-from egorecovery.workcell.cell import build_cell
+from egorecovery.workcell.arena import build_arena
 from egorecovery.workcell.clutter import scatter, with_clutter
 from egorecovery.workcell.kinematics import HOME
 from egorecovery.workcell.physics import PhysicsDiverged, PhysicsState
@@ -61,7 +61,7 @@ class Workcell:
         self.image_size, self.image_width = image_size, image_width
         self.clutter = clutter
         self.hidden_embodiment = hidden_embodiment  # pictures without arms, see hidden_embodiment.py
-        self.robot = RobotCell(build_cell(with_clutter(scene.add_objects) if clutter else scene.add_objects))
+        self.robot = RobotCell(build_arena(with_clutter(scene.add_objects) if clutter else scene.add_objects))
         self._room = Room(self.robot.model)
         self._cameras: Cameras | None = None
         self._judge = Judge(self.protocol, HOME)

@@ -39,10 +39,10 @@ class Addresses:
             self._spare.append(torch.empty_like(like, pin_memory=True))
 
     def _take(self, like: Tensor) -> Tensor:
-        found = next((spare for spare in self._spare if spare.shape == like.shape), None)
-        assert found is not None, "a step was captured that was never run"
-        self._spare = [spare for spare in self._spare if spare is not found]
-        return found
+        buffer = next((spare for spare in self._spare if spare.shape == like.shape), None)
+        assert buffer is not None, "a step was captured that was never run"
+        self._spare = [spare for spare in self._spare if spare is not buffer]
+        return buffer
 
 
 def triton_dtype(dtype: torch.dtype) -> Any:

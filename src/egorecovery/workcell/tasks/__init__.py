@@ -15,13 +15,15 @@ _SCENES = {
     "round_disk": "RoundDisk",
     "cube_stack": "CubeStack",
 }
+# Tasks whose demonstrators can be asked to grip off-centre.
+OFF_CENTRE = ("round_disk",)
 
 
-def scene_named(name: str) -> TaskScene:
-    """The scene of a task."""
+def scene_named(name: str, *, off_centre_grips: bool = False) -> TaskScene:
+    """The scene of a task. `off_centre_grips` changes nothing for tasks that are not in `OFF_CENTRE`."""
     if name in _SCENES:
-        make: Callable[[], TaskScene] = getattr(import_module(f"egorecovery.workcell.tasks.{name}"), _SCENES[name])
-        return make()
+        make: Callable[..., TaskScene] = getattr(import_module(f"egorecovery.workcell.tasks.{name}"), _SCENES[name])
+        return make(off_centre_grips=True) if off_centre_grips and name in OFF_CENTRE else make()
     installed = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     if name not in installed:
         raise RecipeError(

@@ -7,7 +7,7 @@ from numpy.random import Generator
 from scipy.spatial.transform import Rotation
 
 from egorecovery.episodes import Side
-from egorecovery.workcell.cell import BASE_IN_WORKSPACE_M
+from egorecovery.workcell.arena import BASE_IN_WORKSPACE_M
 from egorecovery.workcell.kinematics import POINTING_DOWN, ToolPose, pointing_down
 from egorecovery.workcell.maneuver import CorrectionDone, Reach, Script, Waypoint, World
 from egorecovery.workcell.objects import Pose

@@ -32,7 +32,9 @@ from egorecovery.workcell.tasks.round_disk_objects import (
 from egorecovery.workcell.tasks.round_disk_rules import FLUSH_M, DiskFacts, flush, lost, seated
 from egorecovery.workcell.tasks.round_disk_script import (
     ARM,
+    CLOSE_M,
     GRIP_M,
+    OFF_CENTRE_M,
     OPEN_01,
     let_go,
     lower_onto_rim,
@@ -67,6 +69,9 @@ class RoundDisk:
         "fallen": 0.25,
     }
     near_misses: ClassVar[Mapping[str, float]] = {"near_held": 0.4, "near_released": 0.6}
+
+    def __init__(self, *, off_centre_grips: bool = False) -> None:
+        self._along_m = OFF_CENTRE_M if off_centre_grips else CLOSE_M
 
     def add_objects(self, spec: MjSpec) -> None:
         add_board(spec)
@@ -161,10 +166,10 @@ class RoundDisk:
         return lost(facts, facts)
 
     def succeed(self, world: World[DiskFacts], rng: Generator) -> Script:
-        return succeed(world, rng)
+        return succeed(world, rng, self._along_m)
 
     def recover(self, world: World[DiskFacts], rng: Generator) -> Script:
-        return recover(world, rng)
+        return recover(world, rng, self._along_m)
 
 
 def _beside(board_m: Float[ndarray, "2"], region_m: Region, rng: Generator) -> tuple[float, float]:

@@ -1,0 +1,94 @@
+"""Two sides on the same starts: two conditions, or curves of several amounts; over starts and over trainings."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from egorecovery.evaluation.protocol import Regime
+from egorecovery.evaluation.results import RolloutRecord
+from egorecovery.evaluation.statistics import (
+    Comparison,
+    Interval,
+    TrainingSpread,
+    over_trainings,
+    rates,
+    training_spread,
+)
+from egorecovery.experiments.claims import Side
+from egorecovery.experiments.condition import Condition
+
+SideRollouts = Sequence[Sequence[RolloutRecord]]  # of each of its conditions
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedComparison:
+    """Two sides on the starts that all their conditions were run on."""
+
+    sides: tuple[Side, Side]
+    regime: Regime
+    tasks: tuple[str, ...]
+    seeds: tuple[int, int]  # how many trainings of each
+    comparison: Comparison  # over starts
+    trainings: Interval | None  # of the difference, over trainings; None where it is not known how far those spread
+
+    @property
+    def first(self) -> Condition:
+        """The one condition of its side; of a curve, the first."""
+        return self.sides[0][0]
+
+    @property
+    def second(self) -> Condition:
+        return self.sides[1][0]
+
+
+def on_shared_starts(sides: Sequence[SideRollouts]) -> list[SideRollouts]:
+    """The rollouts from starts that every condition of every side has: so of the tasks that all have."""
+    shared = set.intersection(*({record.start_key for record in records} for side in sides for records in side))
+    return [[[record for record in records if record.start_key in shared] for records in side] for side in sides]
+
+
+def count_trainings(side: SideRollouts) -> int:
+    return sum(len({record.subject.seed for record in records}) for records in side)
+
+
+def with_other_trainings(value: float, spread: TrainingSpread | None, sides: Sequence[SideRollouts]) -> Interval | None:
+    """Of an average over a side's tasks and conditions, or of the difference of two.
+
+    A curve brings a spread of its own: its trainings, at whatever amount, count as repeats of each other, per task and
+    pooled over both sides. Of that and the suite's, the one of more repeats counts. A trend along the curve is taken
+    for noise, so the interval is rather too wide. In one way it may be too narrow: trainings of one seed share the
+    episodes that their budgets have in common.
+    """
+    if any(len(side) > 1 for side in sides):
+        own = training_spread(alike for side in sides for alike in _by_task(_training_rates(side)).values())
+        spread = max(filter(None, (own, spread)), key=lambda known: known.degrees, default=None)
+    return spread and over_trainings(value, spread, [_trainings_of_each(side) for side in sides])
+
+
+def with_shared_trainings(difference: float, first: SideRollouts, second: SideRollouts) -> Interval | None:
+    """Of two interventions in the same policies: each policy has a difference of its own."""
+    ours, theirs = _training_rates(first), _training_rates(second)
+    changes = _by_task({training: theirs[training] - ours[training] for training in ours if training in theirs})
+    spread = training_spread(changes.values())
+    return spread and over_trainings(difference, spread, [[len(alike) for alike in changes.values()]])
+
+
+def _training_rates(side: SideRollouts) -> dict[tuple[int, str, int], float]:
+    """By the place of the condition on its side, task and seed."""
+    return {
+        (place, task, seed): rate.value
+        for place, records in enumerate(side)
+        for (task, seed), rate in rates(records, by=lambda record: (record.task, record.subject.seed)).items()
+    }
+
+
+def _by_task(of_trainings: dict[tuple[int, str, int], float]) -> dict[str, list[float]]:
+    by_task: dict[str, list[float]] = {}
+    for (_, task, _), value in of_trainings.items():
+        by_task.setdefault(task, []).append(value)
+    return by_task
+
+
+def _trainings_of_each(side: SideRollouts) -> list[int]:
+    """By condition and task."""
+    return list(Counter((place, task) for place, task, _ in _training_rates(side)).values())
