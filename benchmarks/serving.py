@@ -1,12 +1,12 @@
-"""What the policy server adds to an inference, beside openpi's own server class with the same stub policy, in one run.
+"""What the policy server adds to an inference, beside a bare echo and openpi's own server class, in one run.
 
 python benchmarks/serving.py [--openpi FILE] [--requests 10000] [--json PATH]
 
 FILE is `src/openpi/serving/websocket_policy_server.py` of a checkout of openpi; it runs in the environment that
-`make .interop/openpi/.installed` makes. Each server is a process of its own, its clients are another; servers take
-turns block by block, so noise hits them alike; the median of the quietest block is what other programs disturbed
-least. Observations have three pictures of 224 x 224 and a state, chunks 100 steps. The stub sleeps, as one waits for a
-GPU.
+`make .interop/openpi/.installed` makes. Each server is a process of its own (serving_processes.py), its clients are
+another; servers take turns block by block, so noise hits them alike; the median of the quietest block is what other
+programs disturbed least. Observations have three pictures of 224 x 224 and a state, chunks 100 steps. The stub sleeps,
+as one waits for a GPU.
 
 Three measurements: one client's round trips minus the inference that the server itself reports; eight clients that
 ask five times a second; and the memory of our server over many requests, with a client that reads nothing beside.
@@ -16,11 +16,9 @@ import asyncio
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,35 +29,19 @@ from rich.table import Table
 from websockets.asyncio.client import connect as connect_async
 from websockets.sync.client import connect
 
-from egorecovery.episodes import Camera
-from egorecovery.policy.action_source import PolicyOutput
-from egorecovery.serving.served_policy import ServedPolicy
-from egorecovery.serving.server import ServerSettings, serving
 from egorecovery.serving.wire import decode, encode
+from serving_processes import OPENPI_SERVER, SIDE, free_port, server
 
 ROOT = Path(__file__).parent.parent
 OPENPI_PYTHON = ROOT / ".interop" / "openpi" / "bin" / "python"
-SIDE, HORIZON, CLIENTS, ASK_S, TURNS = 224, 100, 8, 0.2, 8
-
-# Their server class, from the file of their checkout, with the stub policy.
-OPENPI_SERVER = """
-import importlib.util, sys, time
-import numpy as np
-spec = importlib.util.spec_from_file_location("websocket_policy_server", sys.argv[1])
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-class Stub:
-    def infer(self, observation):
-        time.sleep(float(sys.argv[3]))
-        return {"actions": np.zeros((100, 14), np.float32)}
-module.WebsocketPolicyServer(Stub(), host="127.0.0.1", port=int(sys.argv[2]), metadata={}).serve_forever()
-"""
+PROCESSES = Path(__file__).with_name("serving_processes.py")
+CLIENTS, ASK_S, TURNS = 8, 0.2, 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     openpi: Path | None = None
-    """Their server's file; without it only ours is measured."""
+    """Their server's file; without it only ours and the echo are measured."""
     inference_ms: float = 5.0
     """How long the stub sleeps."""
     rounds: int = 10
@@ -70,32 +52,6 @@ class Options:
     requests: int = 10_000
     """Of the memory measurement; 0 leaves it out."""
     json: Path | None = None
-    serve: tuple[int, float] | None = None
-    """Used by the benchmark itself: be our server at this port with this stub."""
-
-
-class Stub:
-    """A policy that sleeps."""
-
-    name, cameras, image_size = "stub", tuple(Camera), SIDE
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def infer(self, images: np.ndarray, states: np.ndarray) -> PolicyOutput:
-        time.sleep(self._seconds)
-        rows = len(states)
-        return PolicyOutput(
-            action_BHA=np.zeros((rows, HORIZON, 14), np.float32),
-            gate_B=np.full(rows, 0.5, np.float32),
-            intent_BC=np.zeros((rows, 4), np.float32),
-        )
-
-
-async def serve_stub(port: int, seconds: float) -> None:
-    policy = ServedPolicy(Stub(seconds), horizon=HORIZON, checkpoint="0" * 64, client_hz=25.0)
-    async with serving(policy, ServerSettings(port=port)):
-        await asyncio.Event().wait()
 
 
 def observation() -> bytes:
@@ -105,35 +61,11 @@ def observation() -> bytes:
     return encode({"state": rng.normal(size=14), "images": images, "prompt": "stack the cubes"})
 
 
-@contextmanager
-def server(command: list[str], port: int) -> Iterator[int]:
-    """The process of a server that listens on a port."""
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    try:
-        deadline_s = time.monotonic() + 120
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                if process.poll() is not None or time.monotonic() > deadline_s:
-                    raise SystemExit(f"server did not start: {' '.join(command[:3])}") from None
-                time.sleep(0.1)
-        yield process.pid
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def free_port() -> int:
-    with socket.socket() as plug:
-        plug.bind(("127.0.0.1", 0))
-        return plug.getsockname()[1]
-
-
 def commands(options: Options, seconds: float) -> dict[str, tuple[list[str], int]]:
-    port = free_port()
-    found = {"ours": ([sys.executable, __file__, "--serve", str(port), str(seconds)], port)}
+    found = {}
+    for name in ("ours", "echo"):
+        port = free_port()
+        found[name] = ([sys.executable, str(PROCESSES), name, str(port), str(seconds)], port)
     if options.openpi:
         port = free_port()
         theirs = [str(OPENPI_PYTHON), "-c", OPENPI_SERVER, str(options.openpi), str(port), str(seconds)]
@@ -271,9 +203,6 @@ def quantiles(values: list[float]) -> dict[str, float]:
 
 
 def main(options: Options) -> None:
-    if options.serve:
-        asyncio.run(serve_stub(int(options.serve[0]), options.serve[1]))
-        return
     measured = {
         "round trip - inference, 1 client": alone(options),
         f"round trip, {CLIENTS} clients, {1 / ASK_S:g} Hz each": together(options),
