@@ -21,12 +21,12 @@ from egorecovery.serving.wire import DEFAULT_LIMITS, decode, encode
 OPEN_S = 10.0  # for the connection and the server's first message
 SEND_S = 2.0  # for the server to take an observation, or more of it
 CLOSE_S = 1.0
-SHOWN = 200  # characters of a server's own words
+SHOWN = 200  # characters of a server's own text
 
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """One chunk of actions and what the policy thought; every number is finite."""
+    """One chunk of actions with gate and intent; every number is finite."""
 
     actions: NDArray[np.float64]  # (H, A)
     gate: float | None = None  # probability that correction is needed; None for policies without a gate
@@ -50,7 +50,7 @@ class PolicyClient:
                     max_size=DEFAULT_LIMITS.bytes,
                     open_timeout=open_s,
                     close_timeout=CLOSE_S,
-                    proxy=None,  # a robot's commands take no detour that an environment variable names
+                    proxy=None,  # a robot's commands never go through a proxy from an environment variable
                 )
             )
         except (InvalidURI, InvalidHandshake, OSError) as error:
@@ -158,6 +158,6 @@ def _words(error: Exception) -> str:
 
 
 def _printable(text: str) -> str:
-    """A server's words on our terminal: one line, no control characters."""
+    """A server's text for our terminal: one line, no control characters."""
     line = "".join(letter if letter.isprintable() else " " for letter in text[:SHOWN])
     return line.strip()
