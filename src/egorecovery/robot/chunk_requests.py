@@ -133,5 +133,6 @@ def message(seen: Observation, metadata: ServerMetadata, prompt: str) -> Mapping
         for name, image in seen.images.items()
         if ALOHA_CAMERAS.get(name, name) in metadata.cameras
     }
-    observation: dict[str, Any] = {"state": seen.joints.astype(np.float32), "images": images}
+    # In double precision: the server computes poses from it, and rounding would change what follows in the last bits.
+    observation: dict[str, Any] = {"state": np.asarray(seen.joints, np.float64), "images": images}
     return {**observation, "prompt": prompt} if prompt else observation

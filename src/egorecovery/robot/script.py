@@ -42,7 +42,7 @@ def _run(make_robot: Callable[[], Robot], options: argparse.Namespace) -> int:
     robot = make_robot()
     for line in stop_times(limits, robot.rate_hz):
         print(line)
-    motion = MotionRecorder(limits.names) if options.motion else None
+    motion = MotionRecorder(limits.names, robot.rate_hz) if options.motion else None
     with EventLog(options.log) as log:
         log.start(0.0, server=options.server, limits=str(options.limits), shadow=options.shadow, slow=options.slow)
         report = run_robot(

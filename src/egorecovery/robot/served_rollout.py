@@ -100,7 +100,7 @@ def roll_in_real_time(
     robot = WorkcellRobot(cell, clock, job.cameras)
     robot.read()  # the renderer takes a moment to start
     over_s = math.inf if watched_s is None else clock.now_s() + watched_s
-    motion, film = MotionRecorder(limits.names), WorkcellFilm(job, cell)
+    motion, film = MotionRecorder(limits.names, robot.rate_hz), WorkcellFilm(job, cell)
     controllers: list[Controller] = []
 
     def record_cycle(now_s: float, measured: Measurement, wanted: Joints | None, cycle: Cycle) -> None:
