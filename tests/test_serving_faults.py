@@ -21,6 +21,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402 
 from websockets.sync.client import connect  # noqa: E402
 
 from egorecovery.episodes import Camera  # noqa: E402
+from egorecovery.errors import ServerError  # noqa: E402
+from egorecovery.serving.client import PolicyClient  # noqa: E402
 from egorecovery.serving.loading import PolicySettings, load_served  # noqa: E402
 from egorecovery.serving.wire import Limits, encode  # noqa: E402
 from evaluation_fakes import Spoiler, Swayer  # noqa: E402
@@ -231,6 +233,8 @@ def test_robots_beyond_the_limit_are_told_so_and_a_place_that_is_free_is_given_a
         with server.client() as robot:
             with pytest.raises(InvalidStatus, match="503"), server.client():
                 pass
+            with pytest.raises(ServerError, match=r"refused the connection \(HTTP 503: too many robots"):
+                PolicyClient(server.url)
             assert robot.ask(observation)["chunk_id"] == 1
         server.on_loop(gone(server))
         with server.client() as another:

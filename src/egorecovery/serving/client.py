@@ -6,12 +6,14 @@ import struct
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.http11 import Response
 from websockets.sync.client import ClientConnection, connect
 
 from egorecovery.errors import ServerError, ServerSilent, WireError
@@ -53,6 +55,8 @@ class PolicyClient:
                     proxy=None,  # a robot's commands never go through a proxy from an environment variable
                 )
             )
+        except InvalidStatus as error:
+            raise ServerError(f"{url}: {_refusal(error.response)}") from None
         except (InvalidURI, InvalidHandshake, OSError) as error:
             raise ServerError(
                 f"{url}: no policy server answers there ({_words(error)}); start one with 'egorecovery serve RUN', and "
@@ -114,6 +118,14 @@ class PolicyClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _refusal(response: Response) -> str:
+    """Why a server that is there let nobody in."""
+    if response.status_code == HTTPStatus.UNAUTHORIZED:
+        return "the server wants an API key: give the one it was started with, by --api-key-file FILE"
+    text = _printable((response.body or b"").decode("utf-8", "replace"))
+    return f"the server refused the connection (HTTP {response.status_code}{': ' * bool(text)}{text})"
 
 
 def _reply(answer: object, metadata: ServerMetadata) -> Reply:
