@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from egorecovery.serving.access import AccessRules  # noqa: E402 - torch is an extra
-from egorecovery.serving.served_policy import at_client_rate, with_openings_in_range  # noqa: E402
+from egorecovery.serving.served_policy import at_client_rate  # noqa: E402
 from policy_server import served  # noqa: E402
 from tiny_served import HORIZON, aloha_observation, decided, tiny_served, tiny_source  # noqa: E402
 
@@ -37,7 +37,7 @@ def test_its_broker_plays_whole_chunks_at_50_hz_as_the_policy_decided_them(tmp_p
     assert seen["error"] is None
     assert seen["metadata"]["horizon"] == 2 * HORIZON
     played = seen["played"]
-    wanted = at_client_rate(with_openings_in_range(decision.action_BHA[0]), 50.0)
+    wanted = at_client_rate(decision.action_BHA[0], 50.0)
     np.testing.assert_allclose([step["actions"] for step in played], np.concatenate([wanted, wanted]), rtol=1e-6)
     assert [step["chunk_id"] for step in played] == [1] * 2 * HORIZON + [2] * 2 * HORIZON
     np.testing.assert_allclose([step["gate"] for step in played], decision.gate_B[0], rtol=1e-6)

@@ -320,7 +320,7 @@ def test_a_server_killed_in_the_middle_of_a_chunk_leaves_the_robot_at_rest_in_th
     url, log, robot = victim.stdout.readline().strip(), Log(), PointRobot()
 
     def kill_in_the_middle(*_):
-        if len(robot.commands) == 30:
+        if len(robot.commands) >= 30:  # on a busy machine the thirtieth may be missed
             victim.send_signal(signal.SIGKILL)
         return False
 

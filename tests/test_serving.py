@@ -17,7 +17,7 @@ from egorecovery.episodes import Camera  # noqa: E402
 from egorecovery.errors import ServerError, ServingError  # noqa: E402
 from egorecovery.serving.access import AccessRules, read_api_key  # noqa: E402
 from egorecovery.serving.client import PolicyClient  # noqa: E402
-from egorecovery.serving.served_policy import at_client_rate, steps_at, with_openings_in_range  # noqa: E402
+from egorecovery.serving.served_policy import at_client_rate, steps_at  # noqa: E402
 from egorecovery.serving.server import ServerSettings  # noqa: E402
 from egorecovery.workcell.kinematics import HOME, workcell_arms  # noqa: E402
 from evaluation_fakes import Swayer  # noqa: E402
@@ -68,7 +68,7 @@ def test_a_chunk_is_what_the_policy_decides_without_a_server(server, source, rng
     wanted = decided(source, observation)
     with server.client() as client:
         reply = client.ask(observation)
-    np.testing.assert_array_equal(reply["actions"], with_openings_in_range(wanted.action_BHA[0]))
+    np.testing.assert_array_equal(reply["actions"], wanted.action_BHA[0])
     assert reply["gate"] == pytest.approx(float(wanted.gate_B[0]))
     assert reply["intent"] == pytest.approx(wanted.intent_BC[0].tolist())
 
@@ -135,7 +135,7 @@ def test_observations_that_wait_together_are_answered_in_one_inference_each_its_
         answers = [future.result(30) for future in (first, *others)]
     assert source.rows == [1, 4]
     for observation, actions in zip(observations, answers, strict=True):
-        wanted = with_openings_in_range(decided(SWAYER, observation).action_BHA[0])
+        wanted = decided(SWAYER, observation).action_BHA[0]
         np.testing.assert_allclose(actions, wanted, rtol=1e-6)
 
 
@@ -160,7 +160,7 @@ def test_a_policy_in_effector_space_sees_poses_and_answers_with_joint_targets(ef
     with served(tiny_served(effector_source, arms=arms)) as server, server.client() as client:
         assert (client.metadata.action_space, client.metadata.action_dim) == ("joint", 14)
         reply = client.ask(observation)
-    np.testing.assert_array_equal(reply["actions"], with_openings_in_range(wanted.joints))
+    np.testing.assert_array_equal(reply["actions"], wanted.joints)
     assert reply["unreachable"] == wanted.unreachable
 
 
@@ -186,15 +186,6 @@ def test_what_cannot_be_served_is_refused_with_what_to_do(source, effector_sourc
         served(tiny_served(source), camera_names={"a": "font"}),
     ):
         pass
-
-
-def test_grippers_that_overshoot_their_range_a_little_are_answered_inside_it_and_others_are_left():
-    actions_HA = np.full((2, 14), 1.5)
-    actions_HA[:, 6], actions_HA[:, 13] = (1.004, -0.02), (1.3, 0.4)
-    answered = with_openings_in_range(actions_HA)
-    np.testing.assert_array_equal(answered[:, [6, 13]], [[1.0, 1.3], [0.0, 0.4]])
-    np.testing.assert_array_equal(np.delete(answered, [6, 13], axis=1), 1.5)  # joints
-    assert actions_HA[0, 6] == 1.004
 
 
 chunks = st.integers(1, 60).flatmap(

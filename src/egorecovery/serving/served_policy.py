@@ -11,7 +11,7 @@ import numpy as np
 
 from egorecovery.capture.picture_fit import PictureFit
 from egorecovery.episodes import RATE_HZ
-from egorecovery.episodes.vocabulary import EFFECTOR_DIM, EFFECTORS, STATE_DIM
+from egorecovery.episodes.vocabulary import EFFECTOR_DIM, STATE_DIM
 from egorecovery.errors import ServingError
 from egorecovery.kinematics import pack, unpack
 from egorecovery.kinematics.arms import Arms
@@ -22,7 +22,6 @@ from egorecovery.serving.observation import Observation
 
 AnswerAs = Literal["joints", "poses"]
 SLOWEST_HZ, FASTEST_HZ = 1.0, 1000.0
-OPENING_OVERSHOOT = 0.1  # of a gripper's range
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,20 +161,9 @@ class ServedPolicy:
             assert self._arms is not None
             solved = self._arms.joint_chunk(actions_HA, joints_A)
             actions_HA, unreachable = solved.joints, solved.unreachable
-        at_rate_HA = at_client_rate(with_openings_in_range(actions_HA), self.metadata.action_hz)
+        at_rate_HA = at_client_rate(actions_HA, self.metadata.action_hz)
         # Predicted axes, and those between two steps, are neither unit nor orthogonal.
         return (pack(unpack(at_rate_HA)) if self._answer == "poses" else at_rate_HA), unreachable
-
-
-def with_openings_in_range(actions_HA: np.ndarray) -> np.ndarray:
-    """Grippers as 0..1 where a policy overshoots a little, as regressions do at the ends of their range: otherwise a
-    robot's client would clamp, count and log nearly every command. What is farther out is left for it to refuse.
-    """
-    actions_HA = actions_HA.copy()
-    openings_HE = actions_HA.reshape(len(actions_HA), EFFECTORS, -1)[..., -1]  # a view
-    near = (openings_HE >= -OPENING_OVERSHOOT) & (openings_HE <= 1 + OPENING_OVERSHOOT)
-    openings_HE[near] = np.clip(openings_HE[near], 0.0, 1.0)
-    return actions_HA
 
 
 def steps_at(horizon: int, client_hz: float) -> int:
