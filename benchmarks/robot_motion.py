@@ -1,13 +1,17 @@
 """Whether a robot moved as it should: speeds, accelerations and reversals of the commands that a run recorded.
 
-python benchmarks/robot_motion.py MOTION.npz [...] --limits examples/limits/workcell.json [--plot PATH.png]
+python benchmarks/robot_motion.py MOTION.npz [...] --limits examples/limits/workcell.json [--log control.jsonl]
+    [--plot PATH.png]
 
 `egorecovery control --record FOLDER` and `--motion FILE` of a robot's own script write such files. Velocities are
-counted from command to command. A reversal is a change of a command's direction between two cycles where it moves
-faster than 0.1 rad/s both before and after: an arm that goes where it should has few of them, one that vibrates has
-several a second.
+counted from command to command, at the robot's rate. A reversal is a change of a command's direction between two cycles
+where it moves faster than 0.1 rad/s both before and after: an arm that goes where it should has few of them, one that
+vibrates has several a second. With the log of the run, accelerations in the cycles after a new chunk are compared with
+all others: where chunks do not fit together, they are higher.
 """
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,15 +22,18 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from egorecovery.robot.limits import Limits, read_limits
-from egorecovery.robot.motion import Motion, read_motion
+from egorecovery.robot.motion import RecordedMotion, read_motion
 
 MOVES_RAD_S = 0.1  # what is slower is no reversal
+AFTER_CYCLES = 4  # after a new chunk
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     motions: Positional[tuple[Path, ...]]
     limits: Path
+    log: Path | None = None
+    """Of the same run: where chunks began."""
     plot: Path | None = None
     """Velocity and acceleration of every joint over time, of the first file."""
 
@@ -39,8 +46,8 @@ class Kinematics:
     position: np.ndarray  # (T, J), NaN where nothing was sent
 
     @classmethod
-    def of(cls, motion: Motion) -> "Kinematics":
-        return cls(period_s=round(float(np.median(np.diff(motion.time_s))), 3), position=motion.commanded)
+    def of(cls, motion: RecordedMotion) -> "Kinematics":
+        return cls(period_s=1 / motion.rate_hz, position=motion.commanded)
 
     @property
     def velocity(self) -> np.ndarray:
@@ -59,7 +66,7 @@ class Kinematics:
             return (fast & (np.sign(before) != np.sign(after))).sum(axis=0)
 
 
-def described(motion: Motion, limits: Limits) -> Table:
+def described(motion: RecordedMotion, limits: Limits) -> Table:
     kinematics = Kinematics.of(motion)
     sent = np.isfinite(motion.commanded).all(axis=1)
     gaps_s = np.diff(motion.time_s)
@@ -95,7 +102,7 @@ def _spread(values: np.ndarray) -> tuple[float, float]:
     return float(np.nanquantile(values, 0.99)), float(np.nanmax(values))
 
 
-def problems(motion: Motion, limits: Limits) -> list[str]:
+def problems(motion: RecordedMotion, limits: Limits) -> list[str]:
     """Commands outside limits; there must be none."""
     kinematics, found = Kinematics.of(motion), []
     for joint, limit in enumerate(limits.joints):
@@ -111,7 +118,28 @@ def problems(motion: Motion, limits: Limits) -> list[str]:
     return found
 
 
-def plot(motion: Motion, path: Path) -> None:
+def switch_lines(motion: RecordedMotion, log: Path) -> Iterator[str]:
+    """Accelerations of the arms after new chunks, and otherwise."""
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    starts_s = np.array([event["time_s"] for event in events if event["event"] == "chunk"])
+    starts_s = starts_s[(starts_s > motion.time_s[0]) & (starts_s < motion.time_s[-1])][
+        1:
+    ]  # the first one is no switch
+    after = np.zeros(len(motion.time_s), bool)
+    for cycle in np.searchsorted(motion.time_s, starts_s):
+        after[cycle : cycle + AFTER_CYCLES] = True
+    turning = [joint for joint, name in enumerate(motion.names) if "gripper" not in name]
+    acceleration = np.abs(Kinematics.of(motion).acceleration[:, turning])  # of commands k, k + 1, k + 2
+    for where, chosen in (("after a new chunk", after[2:]), ("otherwise", ~after[2:])):
+        worst = np.nanmax(acceleration[chosen], axis=1, initial=0)
+        yield (
+            f"{where} ({chosen.sum()} cycles): largest acceleration of any joint, rad/s^2: median "
+            f"{np.median(worst):.2f}, p99 {np.quantile(worst, 0.99):.2f}, largest {worst.max():.2f}"
+        )
+    yield f"{len(starts_s)} switches"
+
+
+def plot(motion: RecordedMotion, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -140,7 +168,10 @@ def main(options: Options) -> None:
         motion = read_motion(path)
         print(path)
         Console(width=120).print(described(motion, limits))
-        print("\n".join(problems(motion, limits)) or "every command is inside all limits", end="\n\n")
+        print("\n".join(problems(motion, limits)) or "every command is inside all limits")
+        for line in switch_lines(motion, options.log) if options.log else ():
+            print(line)
+        print()
     if options.plot:
         plot(read_motion(options.motions[0]), options.plot)
 

@@ -1,22 +1,21 @@
-"""What the policy server adds to an inference, beside openpi's own server class with the same stub policy, in one run.
+"""What the policy server adds to an inference, beside a bare echo and openpi's own server class, in one run.
 
 python benchmarks/serving.py [--openpi FILE] [--requests 10000] [--json PATH]
 
 FILE is `src/openpi/serving/websocket_policy_server.py` of a checkout of openpi; it runs in the environment that
-`make .interop/openpi/.installed` makes. Each server is a process of its own, its clients are another; servers take
-turns block by block, so noise hits them alike; the median of the quietest block is what other programs disturbed
-least. Observations have three pictures of 224 x 224 and a state, chunks 100 steps. The stub sleeps, as one waits for a
-GPU.
+`make .interop/openpi/.installed` makes. Each server is a process of its own (serving_processes.py), its clients are
+another; servers take turns block by block, so noise hits them alike; the median of the quietest block is what other
+programs disturbed least. Observations have three pictures of 224 x 224 and a state, chunks 100 steps. The stub sleeps,
+as one waits for a GPU.
 
 Three measurements: one client's round trips minus the inference that the server itself reports; eight clients that
-ask five times a second; and the memory of our server over many requests, with a client that reads nothing beside.
+ask five times a second; and the memory of our server over many requests, half of them beside a client that stalls.
 """
 
 import asyncio
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -31,35 +30,20 @@ from rich.table import Table
 from websockets.asyncio.client import connect as connect_async
 from websockets.sync.client import connect
 
-from egorecovery.episodes import Camera
-from egorecovery.policy.action_source import PolicyOutput
-from egorecovery.serving.served_policy import ServedPolicy
-from egorecovery.serving.server import ServerSettings, serving
 from egorecovery.serving.wire import decode, encode
+from serving_processes import OPENPI_SERVER, SIDE, free_port, server
 
 ROOT = Path(__file__).parent.parent
 OPENPI_PYTHON = ROOT / ".interop" / "openpi" / "bin" / "python"
-SIDE, HORIZON, CLIENTS, ASK_S, TURNS = 224, 100, 8, 0.2, 8
-
-# Their server class, from the file of their checkout, with the stub policy.
-OPENPI_SERVER = """
-import importlib.util, sys, time
-import numpy as np
-spec = importlib.util.spec_from_file_location("websocket_policy_server", sys.argv[1])
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-class Stub:
-    def infer(self, observation):
-        time.sleep(float(sys.argv[3]))
-        return {"actions": np.zeros((100, 14), np.float32)}
-module.WebsocketPolicyServer(Stub(), host="127.0.0.1", port=int(sys.argv[2]), metadata={}).serve_forever()
-"""
+PROCESSES = Path(__file__).with_name("serving_processes.py")
+CLIENTS, ASK_S, TURNS = 8, 0.2, 8
+STALLS = 20  # of another client, in turns with none
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     openpi: Path | None = None
-    """Their server's file; without it only ours is measured."""
+    """Their server's file; without it only ours and the echo are measured."""
     inference_ms: float = 5.0
     """How long the stub sleeps."""
     rounds: int = 10
@@ -70,32 +54,6 @@ class Options:
     requests: int = 10_000
     """Of the memory measurement; 0 leaves it out."""
     json: Path | None = None
-    serve: tuple[int, float] | None = None
-    """Used by the benchmark itself: be our server at this port with this stub."""
-
-
-class Stub:
-    """A policy that sleeps."""
-
-    name, cameras, image_size = "stub", tuple(Camera), SIDE
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def infer(self, images: np.ndarray, states: np.ndarray) -> PolicyOutput:
-        time.sleep(self._seconds)
-        rows = len(states)
-        return PolicyOutput(
-            action_BHA=np.zeros((rows, HORIZON, 14), np.float32),
-            gate_B=np.full(rows, 0.5, np.float32),
-            intent_BC=np.zeros((rows, 4), np.float32),
-        )
-
-
-async def serve_stub(port: int, seconds: float) -> None:
-    policy = ServedPolicy(Stub(seconds), horizon=HORIZON, checkpoint="0" * 64, client_hz=25.0)
-    async with serving(policy, ServerSettings(port=port)):
-        await asyncio.Event().wait()
 
 
 def observation() -> bytes:
@@ -105,35 +63,11 @@ def observation() -> bytes:
     return encode({"state": rng.normal(size=14), "images": images, "prompt": "stack the cubes"})
 
 
-@contextmanager
-def server(command: list[str], port: int) -> Iterator[int]:
-    """The process of a server that listens on a port."""
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    try:
-        deadline_s = time.monotonic() + 120
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                if process.poll() is not None or time.monotonic() > deadline_s:
-                    raise SystemExit(f"server did not start: {' '.join(command[:3])}") from None
-                time.sleep(0.1)
-        yield process.pid
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def free_port() -> int:
-    with socket.socket() as plug:
-        plug.bind(("127.0.0.1", 0))
-        return plug.getsockname()[1]
-
-
 def commands(options: Options, seconds: float) -> dict[str, tuple[list[str], int]]:
-    port = free_port()
-    found = {"ours": ([sys.executable, __file__, "--serve", str(port), str(seconds)], port)}
+    found = {}
+    for name in ("ours", "echo"):
+        port = free_port()
+        found[name] = ([sys.executable, str(PROCESSES), name, str(port), str(seconds)], port)
     if options.openpi:
         port = free_port()
         theirs = [str(OPENPI_PYTHON), "-c", OPENPI_SERVER, str(options.openpi), str(port), str(seconds)]
@@ -218,8 +152,9 @@ def together(options: Options) -> dict[str, dict[str, float]]:
 
 
 def long_run(options: Options) -> dict[str, float]:
-    """Our server's memory, and a client's round trips before and while another one reads nothing."""
+    """Our server's memory, and a client's round trips alone and while another one stalls, in turns."""
     message = observation()
+    block = options.requests // (2 * STALLS)
     command, port = commands(Options(), 0.0)["ours"]
     with server(command, port) as pid, connect(f"ws://127.0.0.1:{port}", compression=None) as connection:
         connection.recv()
@@ -228,27 +163,38 @@ def long_run(options: Options) -> dict[str, float]:
             return [round_trip_ms(connection, message)[0] for _ in range(count)]
 
         ask(500)
-        early_mb = resident_mb(pid)
-        before = ask(options.requests // 2)
-        middle_mb = resident_mb(pid)
-        with socket.create_connection(("127.0.0.1", port)) as plug:
-            plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            with connect(f"ws://127.0.0.1:{port}", sock=plug, compression=None, max_queue=1):
-                # The start of a message whose end never comes.
-                plug.sendall(bytes([0x82, 0xFF]) + len(message).to_bytes(8) + b"\0" * 4 + message[: len(message) // 2])
-                beside = ask(options.requests // 2)
-                plug.shutdown(socket.SHUT_RDWR)
-        late_mb = resident_mb(pid)
+        resident, alone_ms, beside_ms = [resident_mb(pid)], [], []
+        for _ in range(STALLS):
+            alone_ms.append(ask(block))
+            with stalled_client(port, message):
+                beside_ms.append(ask(block))
+            resident.append(resident_mb(pid))
     return {
-        "requests": float(2 * (options.requests // 2)),
-        "after_500_mb": early_mb,
-        "halfway_mb": middle_mb,
-        "at_the_end_mb": late_mb,
-        "median_alone_ms": float(np.median(before)),
-        "median_beside_a_stalled_client_ms": float(np.median(beside)),
-        "p99_alone_ms": float(np.quantile(before, 0.99)),
-        "p99_beside_a_stalled_client_ms": float(np.quantile(beside, 0.99)),
+        "requests": float(2 * STALLS * block),
+        "after_500_mb": resident[0],
+        "halfway_mb": resident[STALLS // 2],
+        "at_the_end_mb": resident[-1],
+        "median_alone_ms": float(np.median(alone_ms)),
+        "median_beside_a_stalled_client_ms": float(np.median(beside_ms)),
+        "p99_alone_ms": block_p99(alone_ms),
+        "p99_beside_a_stalled_client_ms": block_p99(beside_ms),
     }
+
+
+def block_p99(blocks: list[list[float]]) -> float:
+    """The median of the blocks' own: other programs disturb some blocks, and hardly all."""
+    return float(np.median(np.quantile(blocks, 0.99, axis=1)))
+
+
+@contextmanager
+def stalled_client(port: int, message: bytes) -> Iterator[None]:
+    """A client that has sent the start of a message and never sends its end."""
+    with socket.create_connection(("127.0.0.1", port)) as plug:
+        plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        with connect(f"ws://127.0.0.1:{port}", sock=plug, compression=None, max_queue=1):
+            plug.sendall(bytes([0x82, 0xFF]) + len(message).to_bytes(8) + b"\0" * 4 + message[: len(message) // 2])
+            yield
+            plug.shutdown(socket.SHUT_RDWR)
 
 
 def processor_s(pid: int) -> float:
@@ -271,9 +217,6 @@ def quantiles(values: list[float]) -> dict[str, float]:
 
 
 def main(options: Options) -> None:
-    if options.serve:
-        asyncio.run(serve_stub(int(options.serve[0]), options.serve[1]))
-        return
     measured = {
         "round trip - inference, 1 client": alone(options),
         f"round trip, {CLIENTS} clients, {1 / ASK_S:g} Hz each": together(options),

@@ -11,9 +11,14 @@ sampled_checks.install()
 
 import numpy as np  # noqa: E402 - the hook must come before anything of egorecovery
 import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 from egorecovery.episodes import EpisodeStore  # noqa: E402
 from making import make_episode  # noqa: E402
+
+# A busy machine is no failure: how long an example takes is not asserted.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -34,7 +34,7 @@ def test_a_fault_is_the_exit_code_and_the_reason(tmp_path, capsys):
     with ScriptedServer("jump") as server:
         simulated = ["--time", "simulated", "--seconds", "3.2", "--regime", "initial"]
         assert control(server, tmp_path, *simulated) == 1
-    assert "stopped (jump): left/joint3 is told to move by" in capsys.readouterr().out
+    assert "stopped (jump): left/joint3 would move by" in capsys.readouterr().out
 
 
 def test_in_real_time_a_server_that_falls_silent_ends_the_rollout(tmp_path, capsys):

@@ -17,7 +17,7 @@ from egorecovery.errors import RobotError
 from egorecovery.evaluation import bench_protocol
 from egorecovery.evaluation.rollout import RolloutJob
 from egorecovery.robot import Observation, read_limits
-from egorecovery.robot.asking import Asker
+from egorecovery.robot.chunk_requests import ChunkRequester
 from egorecovery.robot.clock import SteppedClock
 from egorecovery.robot.command_filter import Clamp
 from egorecovery.robot.controller import Controller, Mode
@@ -320,7 +320,7 @@ def test_a_server_killed_in_the_middle_of_a_chunk_leaves_the_robot_at_rest_in_th
     url, log, robot = victim.stdout.readline().strip(), Log(), PointRobot()
 
     def kill_in_the_middle(*_):
-        if len(robot.commands) == 30:
+        if len(robot.commands) >= 30:  # on a busy machine the thirtieth may be missed
             victim.send_signal(signal.SIGKILL)
         return False
 
@@ -457,10 +457,10 @@ def test_a_first_answer_that_took_too_long_is_asked_for_again():
 
     controller = Controller(workcell_limits(), 25.0, Mode(), log)
     with ScriptedServer() as server:
-        asker = Asker(Stepped(), lambda: Compiling(server.url), controller, clock)
-        assert [asker.ask_if_wanted() for _ in range(2)] == [False, True]
-        asker.close()
-    assert log[0][2]["reason"] == "the first answer took 10.0 s: the policy is asked again"
+        requester = ChunkRequester(Stepped(), lambda: Compiling(server.url), controller, clock)
+        assert [requester.request_if_due() for _ in range(2)] == [False, True]
+        requester.close()
+    assert log[0][2]["reason"] == "the first answer took 10.0 s: the policy is queried again"
     assert controller.status.chunks == 1
 
 

@@ -69,13 +69,31 @@ def test_the_evaluation_through_server_and_robot_client_gives_the_outcomes_of_on
     assert len({ending.gates for ending in here}) == len(here)  # each start was another one
 
 
-def test_a_policy_with_a_shared_decoder_moves_the_arms_through_inverse_kinematics_inside_ordinary_limits():
+def shared_decoder_source(arms) -> TrainedPolicy:
+    """Random weights of a policy in effector space, whose poses stay near those of the arms."""
     correction = CorrectionConfig(film_std=0.5, film_on_human=True)
     policy = tiny_policy(correction, horizon=HORIZON, **SHARED)
-    known, arms = statistics(spread=0.01, dimensions=20), workcell_arms()
+    known = statistics(spread=0.01, dimensions=20)
     turned = ~anchored_dims("effector")  # positions count from where the arms are; axes of rotation do not
     known.action[Embodiment.ROBOT].centre_A[turned] = arms.effector_vectors(HOME[None])[0, turned]
-    source = TrainedPolicy(policy, known, name="shared", device=torch.device("cpu"))
+    return TrainedPolicy(policy, known, name="shared", device=torch.device("cpu"))
+
+
+def test_a_policy_in_effector_space_goes_the_same_way_served_as_in_process():
+    arms = workcell_arms()
+    source = shared_decoder_source(arms)
+    planned = [replace(job, action_space="effector") for job in jobs(source, PROTOCOL)]
+    here = [ending for _, ending in run_here(planned, BatchedPolicy(source))]
+    with served(tiny_served(source, horizon=HORIZON, arms=arms)) as server:
+        there = [roll_served(job, lambda: PolicyClient(server.url), unbound_limits()) for job in planned]
+    for ending, (through, _) in zip(here, there, strict=True):
+        assert through == replace(ending, unreachable=0)  # a client does not count these
+        assert len(set(ending.gates)) > 1
+
+
+def test_a_policy_with_a_shared_decoder_moves_the_arms_through_inverse_kinematics_inside_ordinary_limits():
+    arms = workcell_arms()
+    source = shared_decoder_source(arms)
     commands = []
     with served(tiny_served(source, horizon=HORIZON, arms=arms)) as server:
         _, controller = roll_served(

@@ -14,8 +14,9 @@ torch = pytest.importorskip("torch")
 from websockets.exceptions import InvalidStatus  # noqa: E402 - torch is an extra
 
 from egorecovery.episodes import Camera  # noqa: E402
-from egorecovery.errors import ServingError  # noqa: E402
+from egorecovery.errors import ServerError, ServingError  # noqa: E402
 from egorecovery.serving.access import AccessRules, read_api_key  # noqa: E402
+from egorecovery.serving.client import PolicyClient  # noqa: E402
 from egorecovery.serving.served_policy import at_client_rate, steps_at  # noqa: E402
 from egorecovery.serving.server import ServerSettings  # noqa: E402
 from egorecovery.workcell.kinematics import HOME, workcell_arms  # noqa: E402
@@ -134,7 +135,8 @@ def test_observations_that_wait_together_are_answered_in_one_inference_each_its_
         answers = [future.result(30) for future in (first, *others)]
     assert source.rows == [1, 4]
     for observation, actions in zip(observations, answers, strict=True):
-        np.testing.assert_allclose(actions, decided(SWAYER, observation).action_BHA[0], rtol=1e-6)
+        wanted = decided(SWAYER, observation).action_BHA[0]
+        np.testing.assert_allclose(actions, wanted, rtol=1e-6)
 
 
 async def waiting(server, count: int) -> None:
@@ -244,6 +246,9 @@ def test_a_robot_with_the_key_is_let_in_and_one_without_is_told_what_to_send(key
     with pytest.raises(InvalidStatus, match="401") as refused, keyed.client():
         pass
     assert b"Authorization: Api-Key KEY" in refused.value.response.body
+    for key in (None, f"{KEY}x"):  # our own client names its option
+        with pytest.raises(ServerError, match=r"wants an API key.*--api-key-file"):
+            PolicyClient(keyed.url, api_key=key)
 
 
 @pytest.mark.parametrize(

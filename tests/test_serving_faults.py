@@ -21,7 +21,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402 
 from websockets.sync.client import connect  # noqa: E402
 
 from egorecovery.episodes import Camera  # noqa: E402
-from egorecovery.serving.loading import Serving, load_served  # noqa: E402
+from egorecovery.errors import ServerError  # noqa: E402
+from egorecovery.serving.client import PolicyClient  # noqa: E402
+from egorecovery.serving.loading import PolicySettings, load_served  # noqa: E402
 from egorecovery.serving.wire import Limits, encode  # noqa: E402
 from evaluation_fakes import Spoiler, Swayer  # noqa: E402
 from policy_server import Client, served  # noqa: E402
@@ -231,6 +233,8 @@ def test_robots_beyond_the_limit_are_told_so_and_a_place_that_is_free_is_given_a
         with server.client() as robot:
             with pytest.raises(InvalidStatus, match="503"), server.client():
                 pass
+            with pytest.raises(ServerError, match=r"refused the connection \(HTTP 503: too many robots"):
+                PolicyClient(server.url)
             assert robot.ask(observation)["chunk_id"] == 1
         server.on_loop(gone(server))
         with server.client() as another:
@@ -258,7 +262,7 @@ def test_memory_does_not_grow_with_requests(rng):
 
 def test_a_new_checkpoint_answers_from_its_reload_on(tmp_path, observation):
     save_tiny(tmp_path, step=20, seed=0)
-    serving = Serving(run=tmp_path, device="cpu", client_hz=25.0)
+    serving = PolicySettings(run=tmp_path, device="cpu", client_hz=25.0)
     with served(load_served(serving, None)) as server, server.client() as robot:
         old = robot.ask(observation)["actions"]
         save_tiny(tmp_path, step=40, seed=1)
@@ -286,7 +290,7 @@ def remove_it(step):
 @pytest.mark.parametrize("spoil", [spoil_weights, spoil_card, remove_it])
 def test_a_checkpoint_that_is_damaged_is_refused_and_the_old_one_goes_on(tmp_path, observation, spoil):
     save_tiny(tmp_path / "run", step=20, seed=0)
-    serving = Serving(run=tmp_path / "run", device="cpu", client_hz=25.0)
+    serving = PolicySettings(run=tmp_path / "run", device="cpu", client_hz=25.0)
     with served(load_served(serving, None)) as server, server.client() as robot:
         old = robot.ask(observation)["actions"]
         spoil(save_tiny(tmp_path / "run", step=40, seed=1))
@@ -300,7 +304,7 @@ def test_a_checkpoint_that_is_damaged_is_refused_and_the_old_one_goes_on(tmp_pat
 )
 def test_a_checkpoint_that_would_break_what_robots_were_told_is_refused(tmp_path, observation, changes):
     save_tiny(tmp_path, step=20)
-    serving = Serving(run=tmp_path, device="cpu", client_hz=25.0)
+    serving = PolicySettings(run=tmp_path, device="cpu", client_hz=25.0)
     with served(load_served(serving, None)) as server, server.client() as robot:
         save_tiny(tmp_path, step=40, **changes)
         assert not server.on_loop(server.server.reload(lambda: load_served(serving, None)))

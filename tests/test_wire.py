@@ -143,7 +143,7 @@ def test_every_beginning_of_a_message_is_refused():
 
 
 def test_bytes_after_the_message_are_refused():
-    with pytest.raises(WireError, match="goes on after its value"):
+    with pytest.raises(WireError, match="continues after its value"):
         decode(encode(observation()) + b"\0")
 
 

@@ -62,7 +62,7 @@ class Control:
         from egorecovery.cli.console import console
         from egorecovery.robot import read_limits
         from egorecovery.robot.event_log import EventLog
-        from egorecovery.robot.reporting import promise
+        from egorecovery.robot.reporting import stop_times
         from egorecovery.robot.workcell_robot import WorkcellRobot
 
         if self.rollouts < 1 or self.start < 0:
@@ -75,7 +75,7 @@ class Control:
         with self._connect() as client:
             metadata = client.metadata
         console.print(f"server: {metadata.model} ({metadata.action_hz:g} Hz, chunks of {metadata.horizon})")
-        for line in promise(limits, WorkcellRobot.rate_hz):
+        for line in stop_times(limits, WorkcellRobot.rate_hz):
             console.print(line, soft_wrap=True)
         jobs = [self._job(self.start + number, metadata) for number in range(self.rollouts)]
         stopped = 0

@@ -10,11 +10,11 @@ from egorecovery.errors import ServingError
 
 if TYPE_CHECKING:
     from egorecovery.kinematics.arms import Arms
-    from egorecovery.serving.loading import Serving
+    from egorecovery.serving.loading import PolicySettings
     from egorecovery.serving.served_policy import ServedPolicy
     from egorecovery.serving.server import PolicyServer, ServerSettings
 
-BATCH = {"cpu": 1, "cuda": 16}  # a processor gains little from batches and would pay for the padding
+BATCH = {"cpu": 1, "cuda": 16}  # on a processor batches gain little, and padding costs time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +63,12 @@ class Serve:
         asyncio.run(self._serve(policy, settings, serving, arms))
         return 0
 
-    def _plan(self) -> "tuple[Serving, ServerSettings]":
+    def _plan(self) -> "tuple[PolicySettings, ServerSettings]":
         """All that can be refused before a checkpoint is read."""
         try:
             from egorecovery.policy.device import pick_device
             from egorecovery.serving.access import AccessRules, read_api_key
-            from egorecovery.serving.loading import Serving
+            from egorecovery.serving.loading import PolicySettings
             from egorecovery.serving.server import ServerSettings
         except ImportError as error:
             raise ServingError(f"serving needs {error.name}: pip install 'egorecovery[policy,serving]'") from None
@@ -81,7 +81,7 @@ class Serve:
             clients=self.clients,
             batch=self.batch or BATCH[pick_device(self.device).type],
         )
-        serving = Serving(
+        serving = PolicySettings(
             run=self.checkpoint,
             device=self.device,
             client_hz=self.client_hz,
@@ -91,7 +91,7 @@ class Serve:
         )
         return serving, settings
 
-    def _load(self, serving: "Serving") -> "tuple[ServedPolicy, Arms | None]":
+    def _load(self, serving: "PolicySettings") -> "tuple[ServedPolicy, Arms | None]":
         import torch
 
         from egorecovery.cli.console import console
@@ -112,7 +112,7 @@ class Serve:
         return load_served(serving, arms), arms
 
     async def _serve(
-        self, policy: "ServedPolicy", settings: "ServerSettings", serving: "Serving", arms: "Arms | None"
+        self, policy: "ServedPolicy", settings: "ServerSettings", serving: "PolicySettings", arms: "Arms | None"
     ) -> None:
         import asyncio
         import signal
@@ -143,13 +143,14 @@ def _announce(server: "PolicyServer", host: str) -> None:
 
     from egorecovery.cli.console import console
 
-    told = server.policy.metadata
+    metadata = server.policy.metadata
+    cameras, steps = ", ".join(metadata.cameras), f"{metadata.horizon} steps of {metadata.action_dim}"
     shown = f"[{host}]" if ":" in host else host
     for line in (
-        f"serving: {told.model}, checkpoint {told.checkpoint[:12]}",
+        f"serving: {metadata.model}, checkpoint {metadata.checkpoint[:12]}",
         f"  at      ws://{shown}:{server.port}",
-        f"  wants   {told.state_dim} joints; {', '.join(told.cameras)} of {told.image_size} px ({told.picture_fit})",
-        f"  answers {told.horizon} steps of {told.action_dim} at {told.action_hz:g} Hz ({told.action_space} space)",
+        f"  wants   {metadata.state_dim} joints; {cameras} of {metadata.image_size} px ({metadata.picture_fit})",
+        f"  answers {steps} at {metadata.action_hz:g} Hz ({metadata.action_space} space)",
         f"  reload  kill -HUP {os.getpid()}",
         f"next: curl http://{shown}:{server.port}/healthz",
     ):

@@ -38,7 +38,7 @@ class Film:
 
     @property
     def facts(self) -> dict[str, object]:
-        """As info.json says them."""
+        """The entries of info.json."""
         return {
             "video.height": self._stream.height,
             "video.width": self._stream.width,

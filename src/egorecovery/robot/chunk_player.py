@@ -1,11 +1,11 @@
 """How chunks of actions become one action per control cycle, while the next chunk is still being computed.
 
-A chunk answers what was seen when its observation was captured. Until it arrives the robot goes on with the chunk
-before, so the new one is entered as far in as the robot has moved meanwhile: by the measured delay, but never by more
-steps than were really consumed since the capture. A robot that was held while it waited has consumed none.
+A chunk starts at the moment when its observation was captured. Until it arrives the robot plays the chunk before, so
+the first steps of the new one are skipped: as many as the measured delay lasted, but never more than were played since
+the capture. A robot that was held while it waited has played none.
 
-Two chunks do not agree about the step at which one takes over from the other. What they differ by there is added to the
-new one and fades out over `blend_s`, so that the arms are not jerked at every switch.
+At a switch the two chunks give different actions for the same step. Their difference is added to the new chunk and
+fades out over `blend_s`, so that the arms are not jerked at every switch.
 """
 
 import math
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from egorecovery.errors import RecipeError
 from egorecovery.robot.robot import Joints
 
-REMEMBERED = 1000  # control cycles of which it is known how much had been consumed
+REMEMBERED = 1000  # control cycles whose consumed steps are kept
 LONGEST_BLEND_S = 1.0
-DELAYS = 5  # the last answers, whose median says when to ask for the next
+DELAYS = 5  # of the last answers; their median decides how early the next chunk is requested
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Playback:
     """How chunks are executed; the same choices as in evaluation."""
 
     replan_steps: int = 35  # of a chunk, after which the next one takes over
-    ensemble: bool = False  # a weighted mean of all chunks that speak of a step, instead of the newest
+    ensemble: bool = False  # a weighted mean of all chunks that cover a step, instead of the newest
     ensemble_decay: float = 0.01  # ACT's m: weights exp(-m i), the oldest chunk first
     blend_s: float = 0.0  # over which a new chunk takes over from the one before; 0 at once, as in evaluation
 
@@ -40,7 +40,7 @@ class Playback:
         if not 0 <= self.blend_s <= LONGEST_BLEND_S:
             raise RecipeError(f"blend_s must lie in 0..{LONGEST_BLEND_S:g} s, got {self.blend_s}")
         if self.blend_s and self.ensemble:
-            raise RecipeError("an ensemble of chunks switches between none: leave out blend_s")
+            raise RecipeError("an ensemble has no switches between chunks: leave out blend_s")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +49,11 @@ class _Chunk:
     actions: NDArray[np.float64]  # (H, A)
 
     def step_at(self, consumed: float) -> float:
-        """How far in it is. Everything asks this: the same distance rounded two ways could be both over and not."""
+        """Steps since its first action. The one place that computes this: rounded in two ways, a chunk could be both at
+        its end and not."""
         return consumed - self.begun
 
-    def speaks_at(self, consumed: float) -> bool:
+    def covers(self, consumed: float) -> bool:
         return self.step_at(consumed) < len(self.actions)
 
 
@@ -63,21 +64,21 @@ class ChunkPlayer:
         self._playback = playback
         self._rate_hz = rate_hz
         self._delays_s: deque[float] = deque(maxlen=DELAYS)
-        self._is_warm = False  # the first answer takes longest, and says nothing about the others
+        self._is_warm = False  # the first answer takes longest; it is left out of the delays
         self.reset()
 
     def reset(self) -> None:
         """Forgets all chunks, as after a stop."""
         self._chunks: list[_Chunk] = []
         self._last: Joints | None = None
-        self._apart: Joints | None = None  # by how much the chunk before differed from this one where this one began
+        self._switch_offset: Joints | None = None  # the chunk before minus this one, where this one began
         self._switched_at = 0.0  # steps consumed by then
         self.consumed = 0.0  # steps played so far; fractions where they are played slowly
         self._history: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)  # (time, consumed by then)
 
     @property
     def delay_s(self) -> float:
-        """What an answer usually takes; 0 until that is known."""
+        """Median delay of the last answers; 0 before the second answer."""
         return float(np.median(self._delays_s)) if self._delays_s else 0.0
 
     def wants_chunk(self, speed: float = 1.0) -> bool:
@@ -90,32 +91,32 @@ class ChunkPlayer:
         return newest.step_at(self.consumed) >= due - lead
 
     def add(self, actions: NDArray[np.float64], captured_s: float, now_s: float) -> float:
-        """A chunk, the answer to what was captured then. Returns how many of its steps are skipped."""
+        """Takes the chunk of an observation captured at `captured_s`. Returns how many of its steps are skipped."""
         delay_s = max(0.0, now_s - captured_s)
         if self._is_warm:
             self._delays_s.append(delay_s)
         self._is_warm = True
         skipped = min(delay_s * self._rate_hz, self.consumed - self._consumed_at(captured_s)) if self._chunks else 0.0
         before = self._planned() if self._chunks else None
-        kept = [chunk for chunk in self._chunks if chunk.speaks_at(self.consumed)] if self._playback.ensemble else []
+        kept = [chunk for chunk in self._chunks if chunk.covers(self.consumed)] if self._playback.ensemble else []
         newest = _Chunk(self.consumed - skipped, np.asarray(actions, float))
         self._chunks = [*kept, newest]
-        self._apart, self._switched_at = None, self.consumed
-        if before is not None and not self._playback.ensemble and newest.speaks_at(self.consumed):
-            self._apart = before - _between(newest.actions, newest.step_at(self.consumed))
+        self._switch_offset, self._switched_at = None, self.consumed
+        if before is not None and not self._playback.ensemble and newest.covers(self.consumed):
+            self._switch_offset = before - _between(newest.actions, newest.step_at(self.consumed))
         return skipped
 
     @property
     def switch(self) -> Joints | None:
-        """How far the newest chunk's first action lies from the one before; None where none was before."""
-        return self._apart
+        """The chunk before minus the newest one, at the switch; None for a first chunk."""
+        return self._switch_offset
 
     def next_action(self, now_s: float, speed: float = 1.0) -> tuple[Joints | None, bool]:
         """The action of this control cycle, and whether it is a fresh one; None before the first chunk.
 
         After the end of a chunk its last action is held, and no step is consumed.
         """
-        if not any(chunk.speaks_at(self.consumed) for chunk in self._chunks):
+        if not any(chunk.covers(self.consumed) for chunk in self._chunks):
             return self._last, False
         self._last = self._planned()
         self.consumed += speed
@@ -123,21 +124,21 @@ class ChunkPlayer:
         return self._last, True
 
     def _planned(self) -> Joints | None:
-        """The action of this step; the last one again where no chunk speaks of it."""
-        speaking = [chunk for chunk in self._chunks if chunk.speaks_at(self.consumed)]
-        if not speaking:
+        """The action of this step; the last one again where no chunk covers it."""
+        covering = [chunk for chunk in self._chunks if chunk.covers(self.consumed)]
+        if not covering:
             return self._last
-        predictions = [_between(chunk.actions, chunk.step_at(self.consumed)) for chunk in speaking]
+        predictions = [_between(chunk.actions, chunk.step_at(self.consumed)) for chunk in covering]
         if self._playback.ensemble:
             weights = np.exp(-self._playback.ensemble_decay * np.arange(len(predictions)))
             return weights @ np.stack(predictions) / weights.sum()
-        if self._apart is None or not self._playback.blend_s:
+        if self._switch_offset is None or not self._playback.blend_s:
             return predictions[-1]
         blended = min(1.0, (self.consumed - self._switched_at) / (self._playback.blend_s * self._rate_hz))
-        return predictions[-1] + (1.0 - blended**2 * (3.0 - 2.0 * blended)) * self._apart
+        return predictions[-1] + (1.0 - blended**2 * (3.0 - 2.0 * blended)) * self._switch_offset
 
     def _consumed_at(self, moment_s: float) -> float:
-        """As far as is remembered."""
+        """Steps played by a moment, as far back as the history goes."""
         for time_s, consumed in reversed(self._history):
             if time_s <= moment_s:
                 return consumed

@@ -1,8 +1,8 @@
-"""Commands that a robot may follow, from whatever is wanted of it: pure arithmetic, one control cycle at a time.
+"""Commands within limits, from any wanted position: pure arithmetic, one control cycle at a time.
 
 Positions, velocities and accelerations are those of the commands, counted from the command before, in steps of one
-control cycle. A velocity is only allowed when the joint can still brake before the end of its range; that makes the
-rule safe for ever: whatever is wanted next, braking is possible.
+control cycle. A velocity is only allowed when the joint can still brake before the end of its range; so
+braking is possible after every command.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ LARGEST_WANTED = 1e6  # what is farther away is as far away as this: no arithmet
 
 
 class Clamp(StrEnum):
-    """Why a joint was told something else than was wanted."""
+    """Why a joint's command differs from the policy's action."""
 
     POSITION = "position"  # the target is outside the joint's range
     VELOCITY = "velocity"

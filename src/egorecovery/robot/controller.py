@@ -35,7 +35,7 @@ class Mode:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """What a person watching wants to know."""
+    """What is shown to the operator."""
 
     phase: Phase = Phase.READY
     fault: Fault | None = None
@@ -86,7 +86,7 @@ class Controller:
             return dict(self._clamped)
 
     def wants_chunk(self, now_s: float) -> bool:
-        """Whether the policy should be asked now; not while stopping or stopped."""
+        """Whether a chunk should be requested now; not while stopping or stopped."""
         with self._lock:
             return self._is_armed and self._player.wants_chunk(self._speed(now_s))
 
@@ -94,7 +94,7 @@ class Controller:
         """The policy's answer to an observation."""
         with self._lock:
             if not self._is_armed or captured_s < self._rearmed_s:
-                return  # it was stopped meanwhile: what was asked before has no meaning after
+                return  # requested before a stop: not to be played after it
             skipped = self._player.add(reply.actions, captured_s, now_s)
             if self.mode.playback.blend_s and self._player.switch is not None:
                 fault = self._guard.switch_fault(self._player.switch)
@@ -113,7 +113,7 @@ class Controller:
             )
 
     def refuse(self, reason: str, now_s: float) -> None:
-        """An observation that cannot be shown to the policy. The robot goes on until an answer is overdue."""
+        """An observation that cannot be shown to the policy. The robot keeps moving until an answer is overdue."""
         with self._lock:
             if reason != self._refusal and self._is_armed:
                 self._log("refused", now_s, reason=reason)
@@ -124,10 +124,10 @@ class Controller:
         with self._lock:
             was = self._guard.phase
             self._guard.stop(fault)
-            self._noticed(was, now_s)
+            self._log_transition(was, now_s)
 
     def rearm(self, by: str, now_s: float) -> bool:
-        """A person says that the robot may move again; only from rest."""
+        """Lets the robot move again, by a person's decision; only from rest."""
         with self._lock:
             if not self._guard.rearm():
                 return False
@@ -139,7 +139,7 @@ class Controller:
             return True
 
     def cycle(self, now_s: float, measured: Measurement) -> Cycle:
-        """What the robot is told in this control cycle."""
+        """The command of this control cycle."""
         with self._lock:
             was = self._guard.phase
             wanted, fresh, speed = None, True, self._speed(now_s)
@@ -150,7 +150,7 @@ class Controller:
             if cycle.command is not None and self._moving_since_s is None:
                 self._moving_since_s = now_s
             self._count(cycle, wanted, now_s)
-            self._noticed(was, now_s)
+            self._log_transition(was, now_s)
             self._status = replace(self._status, speed=speed if cycle.phase in MOVING else 0.0)
             if self._on_cycle is not None:
                 self._on_cycle(now_s, measured, wanted, cycle)
@@ -201,8 +201,8 @@ class Controller:
             },
         )
 
-    def _noticed(self, was: Phase, now_s: float) -> None:
-        """Logs where the guard went."""
+    def _log_transition(self, was: Phase, now_s: float) -> None:
+        """Logs a change of phase."""
         now, fault = self._guard.phase, self._guard.fault
         if now is was:
             return

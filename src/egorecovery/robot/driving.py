@@ -13,9 +13,9 @@ from egorecovery.robot.watchdog import Heartbeat, Watchdog
 def drive_once(
     robot: Robot, controller: Controller, clock: Clock, may_command: Callable[[], bool] = lambda: True
 ) -> Cycle | None:
-    """One control cycle; None where the robot's driver failed, and was told to stop by itself.
+    """One control cycle; None where the robot's driver failed and its own stop was called.
 
-    `may_command` is asked last: while `measure` hung, the watchdog may have told the robot to stop.
+    `may_command` is asked last: while `measure` hung, the watchdog may have called the robot's stop.
     """
     try:
         measured = robot.measure()

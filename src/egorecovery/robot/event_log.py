@@ -40,7 +40,7 @@ class EventLog:
             self._file = path.open("a", encoding="utf-8")
         except OSError as error:
             raise RobotError(f"--log {path}: cannot be written: {error.strerror}") from None
-        self.problem: OSError | None = None  # a full disk: the robot goes on, the log is incomplete
+        self.problem: OSError | None = None  # a full disk: the robot keeps moving, the log is incomplete
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="event log", daemon=True)
         self._writer.start()

@@ -1,4 +1,4 @@
-"""Decides in every control cycle what the robot is told: the wanted action made safe, or a way to rest.
+"""Decides the command of every control cycle: the policy's action within limits, or braking to rest.
 
 ready -> running <-> holding -> stopping -> stopped, and from there nothing moves until a person has re-armed. Any
 fault leads to stopping, which brakes all joints at their acceleration limits. Time and measurements come in as
@@ -53,7 +53,7 @@ class Fault:
 
 @dataclass(frozen=True, eq=False)
 class Cycle:
-    """What one control cycle came to."""
+    """The result of one control cycle."""
 
     phase: Phase
     command: Joints | None  # None: nothing is to be sent (ready), or the robot is to hold (stopped)
@@ -81,7 +81,7 @@ class Guard:
     def cycle(
         self, now_s: float, measured: Measurement, wanted: Joints | None, *, fresh: bool = True, speed: float = 1.0
     ) -> Cycle:
-        """What is sent now. `wanted` is None where no policy has spoken yet; `fresh` is False where it is the last
+        """What is sent now. `wanted` is None before the first chunk; `fresh` is False where it is the last
         action again because no newer one has come; `speed` scales the highest velocity.
         """
         if self.phase in (Phase.READY, Phase.RUNNING, Phase.HOLDING):
@@ -105,7 +105,7 @@ class Guard:
 
     def switch_fault(self, apart: Joints) -> Fault | None:
         """Where a new chunk takes over too far from the one before: blending must not turn a jump into a path."""
-        return self._worst(Cause.JUMP, np.abs(apart), self._jump, "is told to move by {0:.3g} by a new chunk")
+        return self._worst(Cause.JUMP, np.abs(apart), self._jump, "would jump by {0:.3g} at a new chunk")
 
     def stop(self, fault: Fault) -> None:
         """From any phase, at any time; the first fault is the one that is remembered."""
@@ -130,7 +130,7 @@ class Guard:
         return Cycle(Phase.STOPPING, self._motion.position)
 
     def _gap_fault(self, now_s: float) -> Fault | None:
-        """A process that was suspended must not go on with what it wanted before."""
+        """A process that was suspended must not continue its motion."""
         if self._motion is None or self._last_cycle_s is None:
             return None
         gap_s = now_s - self._last_cycle_s
@@ -159,13 +159,16 @@ class Guard:
         if self._wanted is None:
             outside = np.maximum(self._filter.lower - measured.joints, measured.joints - self._filter.upper)
             fault = self._worst(Cause.RANGE, outside, self._outside, "stands {0:.3g} outside its range") or self._worst(
-                Cause.FIRST_COMMAND, np.abs(wanted - measured.joints), self._jump, "is first told to move by {0:.3g}"
+                Cause.FIRST_COMMAND,
+                np.abs(wanted - measured.joints),
+                self._jump,
+                "would first move by {0:.3g}",
             )
         else:
             fault = self._worst(
-                Cause.JUMP, np.abs(wanted - self._wanted), self._jump, "is told to move by {0:.3g} in one step"
+                Cause.JUMP, np.abs(wanted - self._wanted), self._jump, "would move by {0:.3g} in one step"
             )
-        fault = self._worst(Cause.RANGE, beyond, self._jump, "is told to go {0:.3g} beyond its range") or fault
+        fault = self._worst(Cause.RANGE, beyond, self._jump, "would go {0:.3g} beyond its range") or fault
         return fault or self._held_fault(now_s, fresh)
 
     def _held_fault(self, now_s: float, fresh: bool) -> Fault | None:

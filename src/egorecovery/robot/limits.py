@@ -42,7 +42,7 @@ class Limits:
     """All joints of a robot, in the robot's order, and the times after which it is stopped."""
 
     joints: tuple[JointLimits, ...]
-    ramp_in_s: float  # how long the robot takes to come to full speed after a start; 0 for none
+    ramp_in_s: float  # time to full speed after a start; 0 for none
     observation_age_s: float  # what was captured longer ago than this is stale
     answer_s: float  # how long the policy may take, from being due to its answer
     hold_s: float  # how long the last action is held when no other has come

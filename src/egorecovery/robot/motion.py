@@ -1,4 +1,4 @@
-"""What every control cycle wanted, commanded and measured: to see afterwards whether a robot moved as it should."""
+"""A record of what every control cycle wanted, commanded and measured, to check how a robot moved."""
 
 # T control cycles, J joints
 
@@ -23,34 +23,36 @@ OnCycle = Callable[[float, Measurement, Joints | None, Cycle], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Motion:
+class RecordedMotion:
     """The cycles of one run. In shadow mode `commanded` is what would have been sent."""
 
     names: tuple[str, ...]
+    rate_hz: float  # of the robot: limits are per control cycle, however long the cycles took
     time_s: NDArray[np.float64]  # (T,), the robot's monotonic clock
-    phase: NDArray[np.str_]  # (T,)
+    phase: np.ndarray  # (T,), text
     wanted: NDArray[np.float64]  # (T, J), the policy's action; NaN where there was none
     commanded: NDArray[np.float64]  # inside the limits; NaN where nothing was sent
     measured: NDArray[np.float64]  # before the command of the same cycle
 
 
 class MotionRecorder:
-    """Keeps what happened; called in every control cycle, so it only keeps."""
+    """Called in every control cycle; makes arrays only when asked for the motion."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._names = names
+    def __init__(self, names: tuple[str, ...], rate_hz: float) -> None:
+        self._names, self._rate_hz = names, rate_hz
         self._cycles: deque[tuple[float, str, Joints | None, Joints | None, Joints]] = deque(maxlen=MOST_CYCLES)
 
     def __call__(self, now_s: float, measured: Measurement, wanted: Joints | None, cycle: Cycle) -> None:
         self._cycles.append((now_s, str(cycle.phase), wanted, cycle.command, measured.joints))
 
     @property
-    def motion(self) -> Motion:
+    def motion(self) -> RecordedMotion:
         unknown = np.full(len(self._names), np.nan)
         time_s, phase, wanted, commanded, measured = zip(*self._cycles, strict=True) if self._cycles else ([],) * 5
         wide = (len(time_s), len(self._names))
-        return Motion(
+        return RecordedMotion(
             names=self._names,
+            rate_hz=self._rate_hz,
             time_s=np.array(time_s, float),
             phase=np.array(phase, str),
             wanted=np.array([unknown if each is None else each for each in wanted], float).reshape(wide),
@@ -64,8 +66,8 @@ def _row(measured: Joints, unknown: Joints) -> Joints:
     return measured if np.shape(measured) == unknown.shape else unknown
 
 
-def write_motion(motion: Motion, path: Path) -> None:
-    """One .npz file of the fields of `Motion`."""
+def write_motion(motion: RecordedMotion, path: Path) -> None:
+    """One .npz file of the fields of `RecordedMotion`."""
     packed = BytesIO()
     np.savez_compressed(packed, allow_pickle=False, **{**vars(motion), "names": np.array(motion.names, str)})
     try:
@@ -75,10 +77,10 @@ def write_motion(motion: Motion, path: Path) -> None:
         raise RobotError(f"{path}: the motion cannot be written: {error.strerror}") from None
 
 
-def read_motion(path: Path) -> Motion:
+def read_motion(path: Path) -> RecordedMotion:
     try:
         with np.load(path, allow_pickle=False) as found:
-            kept = {name: found[name] for name in Motion.__dataclass_fields__}
-    except (OSError, ValueError, KeyError, BadZipFile) as error:
-        raise RobotError(f"{path}: is no motion that 'control --record' wrote ({error})") from None
-    return Motion(**{**kept, "names": tuple(str(name) for name in kept["names"])})
+            kept = {name: found[name] for name in RecordedMotion.__dataclass_fields__}
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise RobotError(f"{path}: is not a motion recorded by 'control --record' or --motion ({error})") from None
+    return RecordedMotion(**{**kept, "names": tuple(map(str, kept["names"])), "rate_hz": float(kept["rate_hz"])})

@@ -1,4 +1,4 @@
-"""What a person is told before a robot moves, and after it has stopped."""
+"""What is printed before a robot moves and after it has stopped."""
 
 from collections.abc import Iterator
 
@@ -6,8 +6,8 @@ from egorecovery.robot.limits import Limits
 from egorecovery.robot.running import Report
 
 
-def promise(limits: Limits, rate_hz: float) -> Iterator[str]:
-    """The times after which the robot rests, as its limits make them."""
+def stop_times(limits: Limits, rate_hz: float) -> Iterator[str]:
+    """How long each kind of fault takes to bring the robot to rest, by its limits."""
     rest_s = limits.stop_s(rate_hz) + 1.0 / rate_hz  # from noticing, at most one cycle later
     yield f"any fault: at rest within {rest_s:.2f} s"
     yield f"server silent: noticed after {limits.answer_s:g} s, at rest within {limits.answer_s + rest_s:.2f} s"

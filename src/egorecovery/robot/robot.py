@@ -47,7 +47,7 @@ class Robot(Protocol):
         ...
 
     def read(self) -> Observation:
-        """Joints and pictures, when the policy is asked."""
+        """Joints and pictures, for a request to the policy."""
         ...
 
     def command(self, joints: Joints) -> None:

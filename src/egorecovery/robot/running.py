@@ -1,4 +1,4 @@
-"""A robot under a policy in real time: driver thread, watchdog, person at the keyboard, and this thread that asks."""
+"""A robot under a policy in real time: driver thread, watchdog, operator at the keyboard, and chunk requests."""
 
 import signal
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from egorecovery.robot.asking import Asker, Connect
+from egorecovery.robot.chunk_requests import ChunkRequester, Connect
 from egorecovery.robot.clock import Clock, MonotonicClock
 from egorecovery.robot.command_filter import Clamp
 from egorecovery.robot.controller import Controller, Mode, Status
@@ -18,7 +18,7 @@ from egorecovery.robot.motion import OnCycle
 from egorecovery.robot.robot import Robot
 from egorecovery.robot.terminal import Operator, operator_at
 
-LOOK_S = 0.005  # between two looks at whether anything is to be done
+POLL_S = 0.005  # between two checks
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def run_robot(
     """
     clock = clock or MonotonicClock()
     controller = Controller(limits, robot.rate_hz, mode or Mode(), log, on_cycle)
-    asker = Asker(robot, connect, controller, clock, prompt)
-    metadata = asker.connect()  # before anything is started: a server that does not fit is refused here
+    requester = ChunkRequester(robot, connect, controller, clock, prompt)
+    metadata = requester.connect()  # before anything is started: a server that does not fit is refused here
     log("server", clock.now_s(), model=metadata.model, checkpoint=metadata.checkpoint)
     driver = Driver(robot, controller, clock)
     on_start(controller)
@@ -71,14 +71,14 @@ def run_robot(
                         break
                 elif is_finished():
                     break
-                if not asker.ask_if_wanted():
-                    clock.sleep_until(clock.now_s() + LOOK_S)
+                if not requester.request_if_due():
+                    clock.sleep_until(clock.now_s() + POLL_S)
         finally:
             signals.interrupt = False
             controller.stop(Fault(Cause.FINISHED, "the run is over"), clock.now_s())
             _wait_for_rest(driver, controller, clock, limits.stop_s(robot.rate_hz))
             driver.close()
-            asker.close()
+            requester.close()
     return report_of(controller)
 
 
@@ -89,10 +89,10 @@ def report_of(controller: Controller) -> Report:
 
 
 def _wait_for_rest(driver: Driver, controller: Controller, clock: Clock, stop_s: float) -> None:
-    """As long as a stop takes, and a little; a driver that has failed brakes by itself."""
+    """For the time of a stop and a margin; a driver that has failed brakes by itself."""
     give_up_s = clock.now_s() + 2 * stop_s + 1.0
     while controller.phase is not Phase.STOPPED and not driver.failed and clock.now_s() < give_up_s:
-        clock.sleep_until(clock.now_s() + LOOK_S)
+        clock.sleep_until(clock.now_s() + POLL_S)
 
 
 @dataclass
@@ -102,7 +102,7 @@ class _Signals:
 
 @contextmanager
 def _stopped_by_signals(controller: Controller, clock: Clock) -> Iterator[_Signals]:
-    """Ctrl-C, a polite kill and a closed terminal brake first; only the main thread can be told of them."""
+    """SIGINT, SIGTERM and SIGHUP brake first; Python delivers them to the main thread only."""
     signals = _Signals()
     if threading.current_thread() is not threading.main_thread():
         yield signals

@@ -11,7 +11,7 @@ from egorecovery.robot.controller import Mode
 from egorecovery.robot.event_log import EventLog
 from egorecovery.robot.limits import Limits, read_limits
 from egorecovery.robot.motion import MotionRecorder, write_motion
-from egorecovery.robot.reporting import promise, report_lines
+from egorecovery.robot.reporting import report_lines, stop_times
 from egorecovery.robot.robot import Robot
 from egorecovery.robot.running import run_robot
 from egorecovery.serving.access import read_api_key
@@ -29,7 +29,7 @@ def run_script(make_robot: Callable[[], Robot], arguments: Sequence[str] | None 
         print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; the robot was told to rest", file=sys.stderr)
+        print("interrupted; the robot was stopped", file=sys.stderr)
         return 130
 
 
@@ -40,9 +40,9 @@ def _run(make_robot: Callable[[], Robot], options: argparse.Namespace) -> int:
     )
     api_key = read_api_key(options.api_key_file) if options.api_key_file else None
     robot = make_robot()
-    for line in promise(limits, robot.rate_hz):
+    for line in stop_times(limits, robot.rate_hz):
         print(line)
-    motion = MotionRecorder(limits.names) if options.motion else None
+    motion = MotionRecorder(limits.names, robot.rate_hz) if options.motion else None
     with EventLog(options.log) as log:
         log.start(0.0, server=options.server, limits=str(options.limits), shadow=options.shadow, slow=options.slow)
         report = run_robot(

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from egorecovery.evaluation.protocol import EvaluationProtocol
 from egorecovery.evaluation.rollout import Attempts, Ending, RolloutJob, stage, workcell_for
-from egorecovery.robot.asking import Asker, Connect
 from egorecovery.robot.chunk_player import Playback
+from egorecovery.robot.chunk_requests import ChunkRequester, Connect
 from egorecovery.robot.clock import MonotonicClock, SteppedClock
 from egorecovery.robot.controller import Controller, Mode, Status
 from egorecovery.robot.driving import drive_once
@@ -57,14 +57,14 @@ def roll_served(
     cell, start = staged(job)
     robot = WorkcellRobot(cell, clock, job.cameras)
     controller = Controller(limits, robot.rate_hz, mode or Mode(playback=playback_of(job.protocol)), log)
-    asker = Asker(robot, connect, controller, clock)
-    metadata = asker.connect()
+    requester = ChunkRequester(robot, connect, controller, clock)
+    metadata = requester.connect()
     log("server", clock.now_s(), model=metadata.model, checkpoint=metadata.checkpoint)
     attempts, gates, intents = Attempts(cell), [], []
     try:
         while robot.outcome is None:
             chunks = controller.status.chunks
-            asker.ask_if_wanted()
+            requester.request_if_due()
             if controller.status.chunks > chunks:
                 gates.append(controller.status.gate)
                 intents.append(controller.status.intent)
@@ -73,10 +73,10 @@ def roll_served(
                 attempts.watch(cycle.command)
             on_cycle(robot, controller)
             if controller.phase is Phase.READY or controller.mode.shadow:
-                robot.hold()  # nobody commands it, and its world goes on
+                robot.hold()  # nobody commands it, and time passes in its world
             clock.sleep_until(clock.now_s() + 1.0 / robot.rate_hz)
     finally:
-        asker.close()
+        requester.close()
     ending = _ending(robot, start, controller.status, attempts.retries, tuple(gates))
     return replace(ending, intents=tuple(intents)), controller
 
@@ -100,12 +100,12 @@ def roll_in_real_time(
     robot = WorkcellRobot(cell, clock, job.cameras)
     robot.read()  # the renderer takes a moment to start
     over_s = math.inf if watched_s is None else clock.now_s() + watched_s
-    motion, film = MotionRecorder(limits.names), WorkcellFilm(job, cell)
+    motion, film = MotionRecorder(limits.names, robot.rate_hz), WorkcellFilm(job, cell)
     controllers: list[Controller] = []
 
-    def remember(now_s: float, measured: Measurement, wanted: Joints | None, cycle: Cycle) -> None:
+    def record_cycle(now_s: float, measured: Measurement, wanted: Joints | None, cycle: Cycle) -> None:
         motion(now_s, measured, wanted, cycle)
-        film.remember(controllers[0].status)
+        film.add(controllers[0].status)
 
     report = run_robot(
         robot,
@@ -116,7 +116,7 @@ def roll_in_real_time(
         clock=clock,
         is_finished=lambda: robot.outcome is not None or clock.now_s() > over_s,
         on_start=controllers.append,
-        on_cycle=remember if record else None,
+        on_cycle=record_cycle if record else None,
     )
     ending = None if robot.outcome is None else _ending(robot, start, report.status, retries=0, gates=())
     if record:

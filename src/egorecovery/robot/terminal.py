@@ -1,4 +1,4 @@
-"""The person at the robot: any key stops it; at rest 'r' re-arms and 'q' ends. Draws the gate meter meanwhile."""
+"""The operator's keys: any key stops the robot; at rest 'r' re-arms and 'q' ends. Shows the gate meter."""
 
 import math
 import os
@@ -21,12 +21,12 @@ Write = Callable[[str], object]
 
 
 class Operator:
-    """A thread that listens to keys. Nothing else in the program waits for it, nor it for anything else."""
+    """A thread that reads keys. It waits for no other thread, and none waits for it."""
 
     def __init__(self, controller: Controller, now_s: Callable[[], float], keys: int, write: Write) -> None:
         self._controller, self._now_s, self._keys, self._write = controller, now_s, keys, write
         self._over = threading.Event()
-        self._told: Phase | None = None
+        self._last_phase: Phase | None = None
         self._pressed_s = -math.inf
         self.wants_end = threading.Event()
         self._thread = threading.Thread(target=self._attend, name="person", daemon=True)
@@ -70,9 +70,9 @@ class Operator:
 
     def _draw(self) -> None:
         status = self._controller.status
-        if status.phase is Phase.STOPPED and self._told is not Phase.STOPPED and status.fault is not None:
+        if status.phase is Phase.STOPPED and self._last_phase is not Phase.STOPPED and status.fault is not None:
             self._write(f"\rstopped ({status.fault.cause}): {status.fault.reason}\n{KEYS}\n")
-        self._told = status.phase
+        self._last_phase = status.phase
         self._write("\r" + meter_line(status))
 
 

@@ -39,9 +39,9 @@ class Watchdog:
         self._thread.join()
 
     def _watch(self) -> None:
-        told = False
+        reported = False
         while not self._over.wait(self._heartbeat.limit_s / 4):
             silent_s = self._heartbeat.silent_s(self._clock.now_s())
-            if silent_s is not None and not told:
+            if silent_s is not None and not reported:
                 self._on_silence(silent_s)
-            told = silent_s is not None
+            reported = silent_s is not None

@@ -1,4 +1,4 @@
-"""A film of the workcell under control, drawn when the robot rests: drawing it meanwhile would delay the robot."""
+"""A film of the workcell under control, rendered after it: rendering during control would delay the robot."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from egorecovery.workcell.workcell import Workcell
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
+class _FilmFrame:
     """One control cycle."""
 
     position: NDArray[np.float64]  # of all joints and objects, as the simulator has them
@@ -24,18 +24,18 @@ class _Seen:
 
 
 class WorkcellFilm:
-    """Remembers where everything was."""
+    """Keeps the positions of every control cycle until they are rendered."""
 
     def __init__(self, job: RolloutJob, cell: Workcell) -> None:
         self._job, self._cell = job, cell
-        self._seen: list[_Seen] = []
+        self._frames: list[_FilmFrame] = []
 
-    def remember(self, status: Status) -> None:
-        self._seen.append(_Seen(self._cell.robot.data.qpos.copy(), status.gate, status.intent))
+    def add(self, status: Status) -> None:
+        self._frames.append(_FilmFrame(self._cell.robot.data.qpos.copy(), status.gate, status.intent))
 
     def write(self, path: Path, who: str, outcome: str) -> None:
-        """Nothing where no cycle was seen."""
-        if not self._seen:
+        """Writes nothing where there was no cycle."""
+        if not self._frames:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         title = f"{who}   {self._job.task} {self._job.regime} {self._job.index}"
@@ -43,8 +43,8 @@ class WorkcellFilm:
 
     def _moments(self) -> Iterator[Moment]:
         drawn = mujoco.MjData(self._cell.robot.model)
-        for seen in self._seen:
-            drawn.qpos[:] = seen.position
+        for frame in self._frames:
+            drawn.qpos[:] = frame.position
             mujoco.mj_forward(self._cell.robot.model, drawn)
             images = np.stack([self._cell.cameras.render(drawn, camera) for camera in self._job.cameras])
-            yield Moment(images, seen.gate, seen.intent)
+            yield Moment(images, frame.gate, frame.intent)

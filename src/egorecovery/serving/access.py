@@ -13,7 +13,7 @@ from websockets.datastructures import Headers
 from egorecovery.errors import ServingError
 
 SHORTEST_KEY = 16
-# The stock client of openpi connects to 0.0.0.0 unless it is told otherwise, and says so in its Host header.
+# The stock client of openpi connects to 0.0.0.0 by default, and sends that as its Host header.
 ALWAYS_ALLOWED = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - compared, not bound to
 
 

@@ -6,12 +6,14 @@ import struct
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.http11 import Response
 from websockets.sync.client import ClientConnection, connect
 
 from egorecovery.errors import ServerError, ServerSilent, WireError
@@ -21,12 +23,12 @@ from egorecovery.serving.wire import DEFAULT_LIMITS, decode, encode
 OPEN_S = 10.0  # for the connection and the server's first message
 SEND_S = 2.0  # for the server to take an observation, or more of it
 CLOSE_S = 1.0
-SHOWN = 200  # characters of a server's own words
+SHOWN = 200  # characters of a server's own text
 
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """One chunk of actions and what the policy thought; every number is finite."""
+    """One chunk of actions with gate and intent; every number is finite."""
 
     actions: NDArray[np.float64]  # (H, A)
     gate: float | None = None  # probability that correction is needed; None for policies without a gate
@@ -50,9 +52,11 @@ class PolicyClient:
                     max_size=DEFAULT_LIMITS.bytes,
                     open_timeout=open_s,
                     close_timeout=CLOSE_S,
-                    proxy=None,  # a robot's commands take no detour that an environment variable names
+                    proxy=None,  # a robot's commands never go through a proxy from an environment variable
                 )
             )
+        except InvalidStatus as error:
+            raise ServerError(f"{url}: {_refusal(error.response)}") from None
         except (InvalidURI, InvalidHandshake, OSError) as error:
             raise ServerError(
                 f"{url}: no policy server answers there ({_words(error)}); start one with 'egorecovery serve RUN', and "
@@ -116,6 +120,14 @@ class PolicyClient:
         self.close()
 
 
+def _refusal(response: Response) -> str:
+    """Why a server that is there let nobody in."""
+    if response.status_code == HTTPStatus.UNAUTHORIZED:
+        return "the server wants an API key: give the one it was started with, by --api-key-file FILE"
+    text = _printable((response.body or b"").decode("utf-8", "replace"))
+    return f"the server refused the connection (HTTP {response.status_code}{': ' * bool(text)}{text})"
+
+
 def _reply(answer: object, metadata: ServerMetadata) -> Reply:
     """What may be executed; anything else is refused with its reason."""
     if not isinstance(answer, Mapping):
@@ -158,6 +170,6 @@ def _words(error: Exception) -> str:
 
 
 def _printable(text: str) -> str:
-    """A server's words on our terminal: one line, no control characters."""
+    """A server's text for our terminal: one line, no control characters."""
     line = "".join(letter if letter.isprintable() else " " for letter in text[:SHOWN])
     return line.strip()

@@ -1,4 +1,4 @@
-"""Observations of all robots wait here for the one thread that answers them."""
+"""The queue of observations of all robots, and the one thread that computes their chunks."""
 
 import asyncio
 import threading
@@ -15,14 +15,14 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _Request:
     prepared: Prepared
-    answered: "asyncio.Future[Chunk]"
+    chunk: "asyncio.Future[Chunk]"
 
 
 @dataclass(frozen=True, eq=False)
-class _Errand:
-    """Something else that only the policy's thread may do."""
+class _Task:
+    """Other work that only the policy's thread may do."""
 
     work: Callable[[], object]
     done: "asyncio.Future"
@@ -36,7 +36,7 @@ class InferenceQueue:
         self._batch = batch
         self._room = room
         self._metrics = metrics
-        self._waiting: SimpleQueue[_Asked | _Errand] = SimpleQueue()
+        self._waiting: SimpleQueue[_Request | _Task] = SimpleQueue()
         self._ended = False
         self._thread = threading.Thread(target=self._work, name="inference", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -56,16 +56,16 @@ class InferenceQueue:
             await self._on_policy_thread(self._end)
 
     async def answer(self, prepared: Prepared) -> Chunk:
-        """Refused where too many wait. What a robot asked before it went away is still computed."""
+        """Refused where too many wait. A request is computed even where its robot has disconnected since."""
         assert self._loop is not None
         if self._waiting.qsize() >= self._room:
             raise ServingError("too many observations are waiting; try again later")
-        asked = _Asked(prepared, self._loop.create_future())
-        self._waiting.put(asked)
-        return await asked.answered
+        request = _Request(prepared, self._loop.create_future())
+        self._waiting.put(request)
+        return await request.chunk
 
     async def replace(self, policy: ServedPolicy) -> None:
-        """Robots are answered by the old policy until the new one is warm."""
+        """The old policy answers until the new one is warm."""
 
         def warm_then_swap() -> None:
             policy.warm_up(self._batch)
@@ -75,9 +75,9 @@ class InferenceQueue:
 
     async def _on_policy_thread(self, work: Callable[[], Result]) -> Result:
         assert self._loop is not None
-        errand = _Errand(work, self._loop.create_future())
-        self._waiting.put(errand)
-        return await errand.done
+        task = _Task(work, self._loop.create_future())
+        self._waiting.put(task)
+        return await task.done
 
     def _end(self) -> None:
         self._ended = True
@@ -85,21 +85,21 @@ class InferenceQueue:
     def _work(self) -> None:
         """The thread."""
         while not self._ended:
-            batch, errand = self._taken()
+            batch, task = self._taken()
             if batch:
                 self._answer(batch)
-            if errand:
+            if task:
                 try:
-                    self._deliver([errand.done], [errand.work()])
+                    self._deliver([task.done], [task.work()])
                 except Exception as error:
-                    self._deliver([errand.done], error)
+                    self._deliver([task.done], error)
 
-    def _taken(self) -> tuple[list[_Asked], _Errand | None]:
-        """What is done next: observations up to a whole batch, and the errand that came after them."""
-        batch: list[_Asked] = []
+    def _taken(self) -> tuple[list[_Request], _Task | None]:
+        """The next observations, at most one batch, and the task behind them."""
+        batch: list[_Request] = []
         taken = self._waiting.get()
-        while isinstance(taken, _Asked):
-            if not taken.answered.done():
+        while isinstance(taken, _Request):
+            if not taken.chunk.done():
                 batch.append(taken)
             if len(batch) >= self._batch:
                 return batch, None
@@ -109,11 +109,11 @@ class InferenceQueue:
                 return batch, None
         return batch, taken
 
-    def _answer(self, batch: list[_Asked]) -> None:
-        futures = [asked.answered for asked in batch]
+    def _answer(self, batch: list[_Request]) -> None:
+        futures = [request.chunk for request in batch]
         try:
-            self._deliver(futures, self.policy.answer([asked.prepared for asked in batch]))
-        except Exception as error:  # belongs to those who asked, who report it; the queue goes on
+            self._deliver(futures, self.policy.answer([request.prepared for request in batch]))
+        except Exception as error:  # the connections report it; the queue continues
             self._deliver(futures, error)
 
     def _deliver(self, futures: list[asyncio.Future], results: "list | Exception") -> None:

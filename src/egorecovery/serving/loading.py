@@ -13,8 +13,8 @@ from egorecovery.storage.checksummed_json import file_sha256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serving:
-    """How a checkpoint is to be served."""
+class PolicySettings:
+    """How a checkpoint is served."""
 
     run: Path  # a training run, whose latest checkpoint is meant, or one checkpoint
     device: str = "auto"
@@ -24,21 +24,21 @@ class Serving:
     answer: AnswerAs = "joints"
 
 
-def load_served(serving: Serving, arms: Arms | None) -> ServedPolicy:
-    saved = open_checkpoint(serving.run)
+def load_served(settings: PolicySettings, arms: Arms | None) -> ServedPolicy:
+    saved = open_checkpoint(settings.run)
     return ServedPolicy(
-        accelerator.load_policy(saved.path, serving.device, mode=serving.acceleration),
+        accelerator.load_policy(saved.path, settings.device, mode=settings.acceleration),
         horizon=saved.config.horizon,
         checkpoint=file_sha256(saved.path / "checkpoint.json"),  # which holds the hash of the weights
-        client_hz=serving.client_hz,
-        fit=_fit(saved, serving.fit),
-        answer=serving.answer,
+        client_hz=settings.client_hz,
+        fit=_fit(saved, settings.fit),
+        answer=settings.answer,
         arms=arms if saved.config.action_space == "effector" else None,
     )
 
 
 def _fit(saved: Checkpoint, asked: Fit | None) -> Fit:
-    """What the policy was trained on, where its checkpoint names a rule; then nothing else may be asked for."""
+    """The rule that the policy was trained with, where its checkpoint names one; then no other is accepted."""
     own = saved.config.picture_fit
     if own == "exact":
         return asked or own

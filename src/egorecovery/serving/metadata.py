@@ -1,4 +1,4 @@
-"""What a server says of itself when a client connects: enough to refuse a robot that does not fit."""
+"""The first message of a connection: what the server expects and answers, so that a client can refuse a mismatch."""
 
 import math
 from collections.abc import Mapping

@@ -44,7 +44,7 @@ class Parity:
 
 
 class WholePolicy(nn.Module):
-    """What a server computes around the network, as part of it."""
+    """The network with the normalisation that a server computes around it."""
 
     state_centre_A: Tensor
     state_spread_A: Tensor

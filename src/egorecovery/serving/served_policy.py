@@ -1,4 +1,4 @@
-"""A policy as robots meet it: joints and camera pictures in, targets at the robot's rate out."""
+"""A policy as it is served: joints and camera pictures in, targets at the robot's rate out."""
 
 # B observations, V views, S picture side, H steps of a chunk, A action dimensions
 
@@ -88,7 +88,7 @@ class ServedPolicy:
     def prepare(self, observation: Observation) -> Prepared:
         """Fits pictures; any thread."""
         side = self.fit.image_size
-        pictures_VSS3 = self._room_for(observation.pictures)
+        pictures_VSS3 = self._buffer_for(observation.pictures)
         for into_SS3, picture in zip(pictures_VSS3, observation.pictures, strict=True):
             height, width = picture.shape[:2]
             if self.fit.fit == "exact" and not self.fit.fits(height, width):
@@ -99,9 +99,8 @@ class ServedPolicy:
             into_SS3[:] = self.fit.apply(picture)
         return Prepared(pictures_VSS3=pictures_VSS3, state_A=observation.state_A)
 
-    def _room_for(self, pictures: Sequence[np.ndarray]) -> np.ndarray:
-        """Memory in the order that the pictures came in: changing it costs more than all else here, and policies
-        take both."""
+    def _buffer_for(self, pictures: Sequence[np.ndarray]) -> np.ndarray:
+        """Memory in the pictures' own order: changing it costs more than all else here, and policies take both."""
         side, views = self.fit.image_size, len(pictures)
         if all(picture.strides[2] > picture.strides[1] for picture in pictures):  # channels first
             return np.empty((views, 3, side, side), np.uint8).transpose(0, 2, 3, 1)
@@ -147,7 +146,7 @@ class ServedPolicy:
         ]
 
     def _check(self, action_BHA: np.ndarray, *others: np.ndarray | None) -> None:
-        """A robot must never be sent what is not a number, nor less than it was told."""
+        """A robot must never get values that are not finite, nor a chunk of another length than the metadata say."""
         if not all(np.isfinite(part).all() for part in (action_BHA, *others) if part is not None):
             raise ServingError(f"{self._source.name} answered with values that are not finite")
         if action_BHA.ndim != 3 or action_BHA.shape[1] != self._horizon:

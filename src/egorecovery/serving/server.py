@@ -1,4 +1,4 @@
-"""The policy server: openpi's WebSocket protocol, with limits on everything that a stranger can send."""
+"""The policy server: openpi's WebSocket protocol, with limits on everything that a client can send."""
 
 import asyncio
 import contextlib
@@ -64,12 +64,12 @@ class PolicyServer:
 
     @property
     def policy(self) -> ServedPolicy:
-        """The one that answers now."""
+        """The current one."""
         return self._queue.policy
 
     @property
     def waiting(self) -> int:
-        """Observations that nobody computes yet."""
+        """Observations in the queue."""
         return self._queue.waiting
 
     @property
@@ -105,10 +105,10 @@ class PolicyServer:
         log("stopped")
 
     async def reload(self, load: Callable[[], ServedPolicy]) -> bool:
-        """Another checkpoint in the old one's place. Where it cannot be used, the old one goes on."""
+        """Replaces the policy by another checkpoint's. Where that one cannot be used, the old policy stays."""
         try:
             policy = await asyncio.to_thread(load)
-            self._require_same_promises(policy)
+            self._require_same_metadata(policy)
             await self._queue.replace(policy)
         except EgoRecoveryError as error:
             reason = str(error)
@@ -122,12 +122,14 @@ class PolicyServer:
         log("reload refused", logging.ERROR, reason=reason, still=self.policy.metadata.checkpoint)
         return False
 
-    def _require_same_promises(self, policy: ServedPolicy) -> None:
-        """Connected robots were told what to send and what they get."""
-        told, now = self.policy.metadata.to_message(), policy.metadata.to_message()
-        for name in told:
-            if name not in ("model", "checkpoint") and told[name] != now[name]:
-                raise ServingError(f"{name} is {now[name]}, clients were told {told[name]}; restart the server for it")
+    def _require_same_metadata(self, policy: ServedPolicy) -> None:
+        """Connected robots rely on the metadata that they got."""
+        old, new = self.policy.metadata.to_message(), policy.metadata.to_message()
+        for name in old:
+            if name not in ("model", "checkpoint") and old[name] != new[name]:
+                raise ServingError(
+                    f"{name} is {new[name]}, connected clients expect {old[name]}; restart the server for it"
+                )
 
     def _request(self, connection: ServerConnection, request: Request) -> Response | None:
         health = request.path == "/healthz"  # for load balancers, which have no key
@@ -156,14 +158,14 @@ class PolicyServer:
             pass
         except TimeoutError:
             self.metrics.requests["slow"] += 1
-            log("dropped", logging.WARNING, peer=client.peer, reason="it takes no replies")
+            log("dropped", logging.WARNING, peer=client.peer, reason="it reads no replies")
             connection.transport.abort()
         finally:
             self.metrics.clients -= 1
             log("disconnected", peer=client.peer, chunks=client.chunks, clients=self.metrics.clients)
 
     async def answered(self, message: str | bytes) -> Chunk:
-        """The whole way of one observation."""
+        """The chunk of one message."""
         if isinstance(message, str):
             raise ServingError("observations are binary messages, this one is text")
         observation = observation_of(
@@ -202,7 +204,7 @@ class Client:
             outcome, problem = "error", None
             try:
                 chunk = await self._server.answered(message)
-                del message  # half a megabyte, which need not wait with the robot
+                del message  # half a megabyte, free while the robot waits
                 await self._server.send(self._connection, encode(self._reply(chunk, arrived_s)))
                 outcome = "answered"
             except ServingError as error:

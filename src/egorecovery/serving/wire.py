@@ -1,4 +1,4 @@
-"""The openpi protocol's messages: msgpack with numpy arrays inside. Bytes from strangers are checked before use.
+"""The openpi protocol's messages: msgpack with numpy arrays inside. Received bytes are checked before use.
 
 An array travels as the map {b"__ndarray__": True, b"data": bytes, b"dtype": "<f4", b"shape": [2, 3]}, a numpy scalar
 as {b"__npgeneric__": True, b"data": 1.5, b"dtype": "<f8"}. `decode` reads such messages, lets only `WireError` escape,
@@ -86,7 +86,7 @@ def check_structure(message: bytes | bytearray, limits: Limits) -> None:
             raise WireError(f"maps and lists are nested deeper than {limits.depth}")
         to_come.append(entries)
     if at != size:
-        raise WireError(f"the message goes on after its value ({size - at} bytes)")
+        raise WireError(f"the message continues after its value ({size - at} bytes)")
 
 
 # First bytes whose length follows them: bytes of that length, and what it counts.
@@ -182,6 +182,6 @@ def _packed(value: object) -> Message:
 
 
 def _shown(value: object) -> str:
-    """A stranger's value for a message: short."""
+    """A received value for an error message: shortened."""
     text = repr(value)
     return text if len(text) <= 40 else text[:40] + "..."

@@ -1,4 +1,4 @@
-"""One question to the policy: look, refuse what is stale, send, hand over the chunk. Whatever fails stops the robot."""
+"""Requests for chunks: observe, refuse what is stale, send, pass the chunk on. Every failure stops the robot."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,13 +14,13 @@ from egorecovery.robot.robot import Observation, Robot
 from egorecovery.serving.client import PolicyClient
 from egorecovery.serving.metadata import ALOHA_CAMERAS, ServerMetadata
 
-FIRST_ANSWER_S = 30.0  # a policy's first inference compiles and loads; the robot stands still meanwhile
+FIRST_CHUNK_TIMEOUT_S = 30.0  # a policy's first inference compiles and loads; the robot stands still until then
 
 Connect = Callable[[], PolicyClient]
 
 
-class Asker:
-    """Asks for one robot. Connects when it is first needed, and again after a re-arm where the server was lost."""
+class ChunkRequester:
+    """Requests the chunks of one robot. Connects on first use, and anew after a re-arm where the connection broke."""
 
     def __init__(self, robot: Robot, connect: Connect, controller: Controller, clock: Clock, prompt: str = "") -> None:
         self._robot, self._connect, self._controller, self._clock = robot, connect, controller, clock
@@ -29,7 +29,7 @@ class Asker:
         self._answered = False
 
     def connect(self) -> ServerMetadata:
-        """What the server says of itself; refuses one that does not fit the robot."""
+        """The server's metadata; refuses a server that does not fit the robot."""
         if self._client is None:
             client = self._connect()
             try:
@@ -40,8 +40,8 @@ class Asker:
             self._client, self._answered = client, False
         return self._client.metadata
 
-    def ask_if_wanted(self) -> bool:
-        """Whether the policy was asked and has answered."""
+    def request_if_due(self) -> bool:
+        """Whether a chunk was requested and has arrived."""
         if not self._controller.wants_chunk(self._clock.now_s()):
             return False
         try:
@@ -51,7 +51,8 @@ class Asker:
             self._controller.stop(Fault(cause, str(error)), self._clock.now_s())
         except Exception as error:  # of somebody's driver: whatever it is, the robot must rest
             self._controller.stop(Fault(Cause.DRIVER, f"read: {type(error).__name__}: {error}"), self._clock.now_s())
-        self.close()  # only now: closing may take a while, and a late answer must not be taken for the next one
+        # A late answer must not be taken for the next one. Closing takes time, so the robot is stopped first.
+        self.close()
         return False
 
     def _ask(self) -> bool:
@@ -63,14 +64,14 @@ class Asker:
         if reason is not None:
             self._controller.refuse(reason, now_s)
             return False
-        patience_s = self._controller.limits.answer_s if self._answered else FIRST_ANSWER_S
-        reply = self._client.infer(message(seen, metadata, self._prompt), patience_s)
+        timeout_s = self._controller.limits.answer_s if self._answered else FIRST_CHUNK_TIMEOUT_S
+        reply = self._client.infer(message(seen, metadata, self._prompt), timeout_s)
         is_first, self._answered = not self._answered, True
         now_s = self._clock.now_s()
         took_s = now_s - seen.captured_s
         if is_first and took_s > self._controller.limits.answer_s:
-            # It speaks of a scene of long ago. The server is warm now: the next answer comes in time.
-            self._controller.refuse(f"the first answer took {took_s:.1f} s: the policy is asked again", now_s)
+            # Its observation is too old to act on. The server is warm now, so the next answer comes in time.
+            self._controller.refuse(f"the first answer took {took_s:.1f} s: the policy is queried again", now_s)
             return False
         self._controller.add(reply, seen.captured_s, now_s)
         return True
@@ -132,5 +133,6 @@ def message(seen: Observation, metadata: ServerMetadata, prompt: str) -> Mapping
         for name, image in seen.images.items()
         if ALOHA_CAMERAS.get(name, name) in metadata.cameras
     }
-    observation: dict[str, Any] = {"state": seen.joints.astype(np.float32), "images": images}
+    # In double precision: the server computes poses from it, and rounding would change what follows in the last bits.
+    observation: dict[str, Any] = {"state": np.asarray(seen.joints, np.float64), "images": images}
     return {**observation, "prompt": prompt} if prompt else observation
