@@ -2,12 +2,12 @@
 
 # T control cycles, J joints
 
+import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from egorecovery.errors import RobotError
 from egorecovery.robot.guard import Cycle
 from egorecovery.robot.robot import Joints, Measurement
 from egorecovery.storage.atomic_io import write_file
+from egorecovery.storage.bounded_npz import read_npz
 
 MOST_CYCLES = 200_000  # an hour at 50 Hz, some 70 MB; of a longer run the last ones are kept
 
@@ -28,7 +29,7 @@ class Motion:
 
     names: tuple[str, ...]
     time_s: NDArray[np.float64]  # (T,), the robot's monotonic clock
-    phase: NDArray[np.str_]  # (T,)
+    phase: np.ndarray  # (T,) texts
     wanted: NDArray[np.float64]  # (T, J), the policy's action; NaN where there was none
     commanded: NDArray[np.float64]  # inside the limits; NaN where nothing was sent
     measured: NDArray[np.float64]  # before the command of the same cycle
@@ -76,9 +77,17 @@ def write_motion(motion: Motion, path: Path) -> None:
 
 
 def read_motion(path: Path) -> Motion:
-    try:
-        with np.load(path, allow_pickle=False) as found:
-            kept = {name: found[name] for name in Motion.__dataclass_fields__}
-    except (OSError, ValueError, KeyError, BadZipFile) as error:
-        raise RobotError(f"{path}: is no motion that 'control --record' wrote ({error})") from None
-    return Motion(**{**kept, "names": tuple(str(name) for name in kept["names"])})
+    """A file that a person named: strictly what `write_motion` writes."""
+    found = read_npz(Path(os.path.realpath(path)), RobotError)
+    if found.keys() != Motion.__dataclass_fields__.keys():
+        raise RobotError(f"{path}: is no motion that 'control --record' wrote (it holds {', '.join(found)})")
+    cycles, joints = found["time_s"].shape[:1], found["names"].shape[:1]
+    for name, kind, shape in (
+        ("names", "U", joints),
+        ("time_s", "f", cycles),
+        ("phase", "U", cycles),
+        *((name, "f", cycles + joints) for name in ("wanted", "commanded", "measured")),
+    ):
+        if found[name].dtype.kind != kind or found[name].shape != shape:
+            raise RobotError(f"{path}: {name} is {found[name].dtype} of shape {found[name].shape}, wanted {shape}")
+    return Motion(**{**found, "names": tuple(str(name) for name in found["names"])})

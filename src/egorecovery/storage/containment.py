@@ -75,6 +75,11 @@ def open_file(path: Path, largest: int | None = None) -> int:
     return descriptor
 
 
+def require_regular(path: Path, largest: int | None = None) -> None:
+    """No link, pipe or device, and no larger than that. A missing file is a `FileNotFoundError`."""
+    os.close(open_file(path, largest))
+
+
 def open_for_append(path: Path, flags: int = os.O_APPEND) -> int:
     """A descriptor of a regular file, made if there is none; nothing is written through a link."""
     try:
@@ -101,6 +106,11 @@ def read_bytes(path: Path, largest: int = RECORD_BYTES) -> bytes:
     if len(payload) > largest:
         raise UnsafeFile(f"{path} has more than {largest:,} bytes, the most that is read")
     return payload
+
+
+def read_named(path: Path, largest: int = RECORD_BYTES) -> bytes:
+    """Of a file that a person named, who may name a link; a pipe, a device or a folder is refused all the same."""
+    return read_bytes(Path(os.path.realpath(path)), largest)
 
 
 def is_file(path: Path) -> bool:

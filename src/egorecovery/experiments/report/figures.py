@@ -208,7 +208,7 @@ def training_curves(suite: Suite) -> tuple[str, list[str]]:
 
 
 def _drawable(value: object, log: bool) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value) and (value > 0 or not log)
+    return isinstance(value, (int, float)) and abs(value) < 1e15 and (value > 0 or not log)
 
 
 def _small(title: str, spoken: str, lines: Sequence[tuple[Arm, Points]], log: bool) -> str:
