@@ -28,6 +28,7 @@ from egorecovery.episodes.layout import (
     read_group,
     read_stream,
     require_own_id,
+    watched,
     write_group,
 )
 from egorecovery.episodes.vocabulary import (
@@ -192,7 +193,7 @@ class EpisodeStore:
 
     @cached_property
     def _content(self) -> CheckedContent:
-        return CheckedContent(inside(self.root, "episodes"), self.root / MEMORY)
+        return CheckedContent(inside(self.root, "episodes"), self.root / MEMORY, watched)
 
     @contextmanager
     def writing(self) -> Iterator["StoreWriter"]:
