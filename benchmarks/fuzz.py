@@ -106,7 +106,7 @@ class Target:
         restore(self._root, self._before)
         self._files = [path for path in self._before if path.name.endswith(self._reader.only)]
         self.inputs, self.kinds = 0, Counter[str]()
-        self.started_s = time.monotonic()
+        self.started_s, self._began_s = time.monotonic(), time.process_time()
         signal.signal(signal.SIGALRM, _ring)
 
     def one(self, choose: Any) -> None:
@@ -151,6 +151,7 @@ class Target:
             "engine": self._options.engine,
             "inputs": self.inputs,
             "seconds": round(seconds, 1),
+            "processor_seconds": round(time.process_time() - self._began_s, 1),
             "findings": len(self.kinds),
             "kinds": dict(self.kinds),
         }

@@ -70,7 +70,7 @@ def found(home) -> bool:
 
 def test_whole_experiment_has_no_damage(experiment):
     assert experiment_damages(experiment) == []
-    assert len(files_of(experiment)) > 100
+    assert len(files_of(experiment)) > 50
 
 
 def each_changed(folder, seed):

@@ -24,7 +24,7 @@ from egorecovery.experiments.plan import Training
 from egorecovery.policy.config_json import from_json, to_json
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
-from egorecovery.storage.containment import exists, inside, is_folder, names_in, remove
+from egorecovery.storage.containment import exists, inside, is_folder, names_in, open_for_append, remove
 from egorecovery.training import Recipe
 from egorecovery.training.logs import read_log, run_lock
 from egorecovery.training.stopping import SAVED_AND_STOPPED
@@ -162,11 +162,11 @@ class TrainingProcess:
     def __init__(self, job: TrainingJob, threads: int | None = None) -> None:
         self.job = job
         job.write()
-        self._output = job.run / "output.txt"
+        self._output = inside(job.run, "output.txt")
         environment = dict(os.environ)
         if threads:
             environment.setdefault("OMP_NUM_THREADS", str(threads))
-        with self._output.open("w") as output:
+        with os.fdopen(open_for_append(self._output, flags=os.O_TRUNC), "w") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "egorecovery.experiments", str(job.run)],
                 stdin=subprocess.PIPE,  # closes when this process dies, however it dies
