@@ -182,7 +182,11 @@ def remove(path: Path) -> None:
 def _walk(root: str, below: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
     if depth > TREE_DEPTH:
         raise UnsafeFile(f"{root}/{below} is nested more than {TREE_DEPTH} folders deep")
-    with os.scandir(f"{root}/{below}") as entries:
+    try:
+        entries = os.scandir(f"{root}/{below}")
+    except NotADirectoryError:
+        raise UnsafeFile(f"{root}/{below} is no folder") from None
+    with entries:
         for entry in entries:
             name = below + entry.name
             yield name, entry.stat(follow_symlinks=False)
