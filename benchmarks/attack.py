@@ -49,6 +49,7 @@ from egorecovery.experiments import ExperimentFolder, merge  # noqa: E402
 from egorecovery.experiments.damage import experiment_damages  # noqa: E402
 from egorecovery.experiments.report import write_report  # noqa: E402
 from egorecovery.intent import LabelStore, label_store  # noqa: E402
+from egorecovery.intent.store_damage import store_damages  # noqa: E402
 from egorecovery.policy.inference import load_action_source  # noqa: E402
 from egorecovery.recovery import Annotation, AnnotationJournal  # noqa: E402
 from egorecovery.training.run_manifest import run_damages, unseal_run  # noqa: E402
@@ -338,11 +339,11 @@ def orphans(field: Battlefield, times: int) -> None:
                 field.note("hangs", f"worker {pid} outlived its parent ({how.name})")
             if not workers:
                 field.note("untyped", "no worker was seen: nothing was tried")
-            kept = EpisodeStore(out)
-            with kept.writing():  # clears what the dead one left
+            with EpisodeStore(out).writing():  # the next writer clears what the dead one left
                 pass
-            if egorecovery(["verify", str(out)]) != 0:
-                field.note("silent", f"damage after {how.name}")
+            left_over = store_damages(EpisodeStore(out))
+            if any("next append clears it" not in str(one) for one in left_over):
+                field.note("silent", f"damage after {how.name}: {'; '.join(map(str, left_over))}")
         shutil.rmtree(out, ignore_errors=True)
 
 
@@ -381,7 +382,10 @@ def _random(field: Battlefield, reader: str, times: int, use: Callable[[Path, st
 def _links(field: Battlefield, root: Path, use: Callable[[Path, str], None], *, at_most: int) -> None:
     """Pipes, devices, and links to the reader's own files in place of each file and folder."""
     before = snapshot(root)
-    places = sorted({*before, *(parent for path in before for parent in path.parents if root in parent.parents)})
+    named = {root / name for name in ("store", "run", "experiment")}  # by the reader, who may name a link
+    places = sorted(
+        {*before, *(parent for path in before for parent in path.parents if root in parent.parents)} - named
+    )
     targets = [fifo, *(_link_to(target) for target in (Path("/dev/zero"), field.mine, field.mine / "secret.mp4"))]
     tries = [(place, spoil) for place in places for spoil in targets]
     for place, spoil in field.rng.sample(tries, min(at_most, len(tries))):

@@ -92,22 +92,23 @@ def _every_frame(episode: Any) -> None:
 
 def _run(root: Path) -> None:
     from egorecovery.experiments.trainings import TrainingJob
-    from egorecovery.policy.config_json import to_json
+    from egorecovery.policy.checkpoint import open_checkpoint
     from egorecovery.storage.atomic_io import write_file
     from egorecovery.storage.checksummed_json import with_checksum
-    from egorecovery.training.run_manifest import seal_run
+    from egorecovery.training.run_manifest import run_damages, seal_run
     from tiny_checkpoint import save_tiny
     from tiny_experiment import recipe
 
     run = root / "run"
-    save_tiny(run)
+    saved = save_tiny(run)
     TrainingJob(recipe=recipe("cube_stack"), store=root / "store", run=run).write()
-    (run / "recipe.json").write_text(json.dumps(to_json(recipe("cube_stack"))))
+    (run / "recipe.json").write_text(json.dumps(open_checkpoint(saved).recipe))
     rows = ['{"step": 1, "kind": "train", "loss": 0.5}', '{"step": 2, "kind": "score", "x": NaN}']
     (run / "log.jsonl").write_text("\n".join(rows) + "\n")
     card = {"seconds": 1.0, "hardware": {"device": "cpu"}, "data_hash": "ab"}
     write_file(run / "training.json", with_checksum(card))
     seal_run(run)
+    assert run_damages(run) == []
 
 
 def _read_run(root: Path) -> None:
@@ -131,6 +132,7 @@ def _read_run(root: Path) -> None:
 
 
 def _experiment(root: Path) -> None:
+    from egorecovery.experiments.damage import experiment_damages
     from egorecovery.storage.checksummed_json import with_checksum
     from published_experiment import published
 
@@ -139,6 +141,7 @@ def _experiment(root: Path) -> None:
     failed.mkdir()
     record = {"schema": 1, "cell": "failed-cell", "stage": "train", "error": "no", "at": "now", "traceback": ""}
     (failed / "error.json").write_bytes(with_checksum(record))
+    assert experiment_damages(home) == []
 
 
 def _read_experiment(root: Path) -> None:

@@ -201,6 +201,8 @@ def _require_name(root: Path, name: str) -> None:
 
 def _explain(path: Path, error: OSError) -> None:
     """What `open` only gives a number for. A missing file stays what it is."""
+    if isinstance(error, NotADirectoryError):
+        raise UnsafeFile(f"{os.path.dirname(path)} is no folder") from None
     try:
         mode = os.lstat(path).st_mode
     except OSError:
