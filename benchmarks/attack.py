@@ -168,7 +168,8 @@ def damage(field: Battlefield, times: int) -> None:
     merge([experiment], field.home / "whole", SUITE.name)
     whole = listing(field.home / "whole")
     files = {
-        root: [path for path in snapshot(root) if path.name != ".checked.json"] for root in (store, run, experiment)
+        root: [path for path in snapshot(root) if path.name != ".checked.json" and path.stat().st_size]
+        for root in (store, run, experiment)
     }
     for number in range(times):
         root = (store, run, experiment)[number % 3]

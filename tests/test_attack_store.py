@@ -242,3 +242,17 @@ def test_next_writer_removes_drafts_of_the_dead_and_leaves_those_of_the_living(s
         pass
     living.communicate()
     assert [draft.exists() for draft in drafts] == [False, True]
+
+
+def test_name_that_the_terminal_cannot_write_is_shown_as_numbers(store, tmp_path, monkeypatch):
+    """It was a traceback of the terminal library."""
+    import io
+    import sys
+
+    odd = store.root.rename(tmp_path / "store \x1b[31m\u518d")
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    (odd / "store.json").write_bytes(b"{}")
+    assert main(["verify", str(odd)]) == 1
+    sys.stdout.flush()
+    assert b"\\u518d" in written.getvalue()
