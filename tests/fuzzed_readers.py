@@ -444,7 +444,7 @@ def _read_session(root: Path) -> None:
 
 
 READERS: dict[str, Reader] = {
-    "store": Reader(_store, _read_store),
+    "store": Reader(_store, _read_store, slow=True),
     "run": Reader(_run, _read_run, slow=True),
     "experiment": Reader(_experiment, _read_experiment, slow=True),
     "results": Reader(_results, _read_results),

@@ -13,7 +13,7 @@ from fuzzed_readers import READERS
 from mutations import mutated, resealed, restore, snapshot
 
 pytestmark = pytest.mark.fault
-EXAMPLES, EXAMPLES_OF_SLOW_ONES = 60, 12
+EXAMPLES, EXAMPLES_OF_SLOW_ONES = 40, 10
 
 
 class Drawn:
