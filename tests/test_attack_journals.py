@@ -292,8 +292,10 @@ def test_memory_notices_what_is_added_removed_replaced_or_renamed(store):
         undo()
         return list(found)
 
-    extra, chunk, aside = group / "state" / "c" / "extra", group / "state" / "c" / "0" / "0", group / "aside"
-    assert touched(lambda: extra.write_bytes(b"x"), extra.unlink) == ["two"]
+    chunk, aside = group / "state" / "c" / "0" / "0", group / "aside"
+    for added in ("effector_state", "cameras/extra", "cameras/head/extra", "cameras/head/depth_mm/c/9"):
+        extra = group / added  # where it would be read
+        assert touched(lambda extra=extra: extra.write_bytes(b"x"), extra.unlink) == ["two"], added
     assert touched(lambda: chunk.rename(aside), lambda: aside.rename(chunk)) == ["two"]
     payload = chunk.read_bytes()
     flipped = bytes([payload[0] ^ 1]) + payload[1:]

@@ -5,66 +5,24 @@ import shutil
 
 import pytest
 
+import published_experiment
 from attacks import DEEP, fifo, listing, replace_by_link, reseal, victim, within_s
 from egorecovery.cli.main import main
 from egorecovery.errors import EgoRecoveryError
-from egorecovery.evaluation import Subject
-from egorecovery.evaluation.results import ResultFile, RolloutRecord
+from egorecovery.evaluation.results import ResultFile
 from egorecovery.experiments import ExperimentFolder, merge
 from egorecovery.experiments.damage import experiment_damages
 from egorecovery.storage.checksummed_json import with_checksum
 from egorecovery.storage.foreign_text import inert, inert_json, inert_markdown
-from tiny_experiment import SUITE, protocol, recipe
+from tiny_experiment import SUITE
 
 pytestmark = pytest.mark.fault
-ROLLOUTS = 2
 SECRET = b"the reader's own secret"
-
-
-def rollout(cell, regime, index):
-    return RolloutRecord(
-        subject=Subject(policy="full", policy_hash="ab", cell=cell.id, seed=cell.cell.seed),
-        task=cell.cell.task,
-        regime=regime,
-        index=index,
-        start={"mode": "nominal"},
-        protocol=cell.protocol.identity(),
-        outcome="success",
-        reason="",
-        duration_s=1.0,
-        retries=0,
-        decisions=3,
-    )
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """Finished cells as a run leaves them, without the hours of a run."""
-    from egorecovery.experiments import plan_suite
-
-    folder = ExperimentFolder.create(tmp_path_factory.mktemp("published") / "tiny", SUITE.name)
-    plan = plan_suite(SUITE, recipe=recipe, protocol=protocol, rollouts=ROLLOUTS, starts_seed="tests")
-    training = {
-        "data_hash": "d" * 64,
-        "seconds": 3.0,
-        "steps": 4,
-        "samples_per_s": 10.0,
-        "scores": {"action_error/robot": 0.5},
-        "hardware": {"device": "cpu", "cpu_count": 2},
-        "revision": "abc",
-    }
-    for cell in plan.cells:
-        run = folder.training(cell.training_id)
-        run.mkdir(parents=True, exist_ok=True)
-        (run / "log.jsonl").write_text('{"step": 1, "kind": "train", "loss": 1.0}\n')
-        results = folder.begin_rollouts(cell, rollout(cell, "initial", 0).subject)
-        results.append_all([rollout(cell, regime, n) for regime in ("initial", "recovery") for n in range(ROLLOUTS)])
-        folder.finish(cell, training, 2.0)
-        films = folder.cell(cell.id) / "films"
-        films.mkdir()
-        (films / "initial_000_success.mp4").write_bytes(b"film")
-    shutil.rmtree(folder.root / "trainings")
-    return folder.root
+    return published_experiment.published(tmp_path_factory.mktemp("published") / "tiny")
 
 
 @pytest.fixture

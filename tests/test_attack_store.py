@@ -223,3 +223,36 @@ def test_refusals_are_one_kind_of_error(store):
     replace_by_link(store.root / "episodes" / "one", store.root / "episodes" / "two")
     with pytest.raises(EgoRecoveryError):
         store.read("one")
+
+
+def test_next_writer_removes_drafts_of_the_dead_and_leaves_those_of_the_living(store, capsys):
+    """F12: a kill in the middle of a write left them for good."""
+    import subprocess
+    import sys
+
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    living = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    drafts = [store.root / f".annotations.jsonl.anchor.{process.pid}.draft" for process in (dead, living)]
+    for draft in drafts:
+        draft.write_bytes(b"half")
+    assert main(["verify", str(store.root)]) == 1
+    assert "was left by a write that was killed" in capsys.readouterr().out
+    with store.writing():
+        pass
+    living.communicate()
+    assert [draft.exists() for draft in drafts] == [False, True]
+
+
+def test_name_that_the_terminal_cannot_write_is_shown_as_numbers(store, tmp_path, monkeypatch):
+    """It was a traceback of the terminal library."""
+    import io
+    import sys
+
+    odd = store.root.rename(tmp_path / "store \x1b[31m\u518d")
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    (odd / "store.json").write_bytes(b"{}")
+    assert main(["verify", str(odd)]) == 1
+    sys.stdout.flush()
+    assert b"\\u518d" in written.getvalue()

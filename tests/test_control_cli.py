@@ -63,7 +63,7 @@ def test_what_cannot_be_done_is_refused_before_anything_moves(more, told, words,
 
 def test_without_limits_or_server_nothing_begins(tmp_path, capsys):
     assert control("ws://127.0.0.1:1", tmp_path, limits=tmp_path / "nowhere.json") == 2
-    assert "there is no such limits file" in capsys.readouterr().err
+    assert "is missing; examples/limits" in capsys.readouterr().err
     assert control("ws://127.0.0.1:1", tmp_path) == 2
     assert "no policy server answers there" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

@@ -15,7 +15,6 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from egorecovery.capture import to_episode
-from egorecovery.capture.formats import npz_reading
 from egorecovery.capture.formats.hand_clips import HandClips
 from egorecovery.capture.formats.hand_file import HandFile
 from egorecovery.capture.formats.importer import ImportAs, Robot
@@ -30,6 +29,7 @@ from egorecovery.cli.main import main
 from egorecovery.episodes import PAPER_TASKS, EpisodeStore, Intrinsics, JpegFrames, Side, Source
 from egorecovery.errors import RecordingError
 from egorecovery.motion import KeypointOrder
+from egorecovery.storage import bounded_npz
 from egorecovery.workcell.hand import hand_keypoints_m
 from fake_hand_tracker import points
 from making import make_images
@@ -253,7 +253,7 @@ def test_folder_of_frames_with_depth_and_calibration_is_a_clip_too(tmp_path):
     assert to_episode(recording).cameras["head"].depth_mm.shape[1:] == (32, 32)
     (head / "rgb" / "000003.jpg").unlink()
     (head / "rgb" / "000003.jpg").symlink_to(tmp_path / "hands.npz")
-    with pytest.raises(RecordingError, match="is a link"):
+    with pytest.raises(RecordingError, match="is a symbolic link"):
         HandClips.found([tmp_path / "clip"], HUMAN, hands, None).load(0, None)
 
 
@@ -353,7 +353,7 @@ def test_array_that_declares_a_terabyte_is_refused_before_it_is_allocated(tmp_pa
 
 
 def test_zip_that_would_unpack_to_gigabytes_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(npz_reading, "MAX_BYTES", 16 * 2**20)  # instead of writing half a gigabyte
+    monkeypatch.setattr(bounded_npz, "MAX_BYTES", 16 * 2**20)  # instead of writing half a gigabyte
     path = tmp_path / "h.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w", force_zip64=True) as f:
         for _ in range(20):
@@ -374,7 +374,7 @@ def test_truncated_npz_text_and_link_are_refused(tmp_path):
     path.write_text("hello")
     assert "no npz archive" in refusal(path)
     (tmp_path / "l.npz").symlink_to(write_hands(tmp_path / "r.npz"))
-    assert "not a regular file" in refusal(tmp_path / "l.npz")
+    assert "is a symbolic link" in refusal(tmp_path / "l.npz")
 
 
 def test_clock_that_jumps_back_and_a_hand_that_is_lost_for_long_are_judged(tmp_path):
@@ -444,7 +444,7 @@ def test_flat_hand_tells_nothing_about_its_side():
         ("broken", "ended; it said: ImportError: no such model"),
         ("dies", "ended"),
         ("babbles", "an answer that is none"),
-        ("nan", "described a hand that is none"),
+        ("nan", "an answer that is none"),
         ("nonsense", "described a hand that is none"),
     ],
 )

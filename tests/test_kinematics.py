@@ -19,6 +19,7 @@ from egorecovery.workcell.demonstration import RobotDemonstrator
 from egorecovery.workcell.kinematics import HOME, workcell_arms
 from egorecovery.workcell.staging import draw_start
 from egorecovery.workcell.tasks import scene_named
+from tiny_robot import described, urdf
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -148,40 +149,6 @@ def test_arms_read_from_mjcf_are_those_of_the_workcell(tmp_path_factory, seed):
     np.testing.assert_allclose(
         load_arms(path).effector_vectors(joints), workcell_arms().effector_vectors(joints), atol=1e-6
     )
-
-
-URDF = """<robot name="six">
-{links}
-</robot>"""
-
-
-def urdf(tmp_path):
-    """An arm of six hinges about z, y, y, x, y, x with 0.1 m between them, and a tool on a fixed joint."""
-    axes = ["0 0 1", "0 1 0", "0 1 0", "1 0 0", "0 1 0", "1 0 0"]
-    mass = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
-    links = [f'<link name="l{index}">{mass}</link>' for index in range(7)] + [f'<link name="flange_tip">{mass}</link>']
-    for index, axis in enumerate(axes):
-        links.append(
-            f'<joint name="j{index}" type="revolute"><parent link="l{index}"/><child link="l{index + 1}"/>'
-            f'<origin xyz="0.1 0 0"/><axis xyz="{axis}"/><limit lower="-3" upper="3" effort="1" velocity="1"/></joint>'
-        )
-    links.append(
-        '<joint name="fixed" type="fixed"><parent link="l6"/><child link="flange_tip"/><origin xyz="0.1 0 0"/></joint>'
-    )
-    path = tmp_path / "arm.urdf"
-    path.write_text(URDF.format(links="\n".join(links)))
-    return path
-
-
-def described(model: str = "arm.urdf", y_m: float = 0.0, **changes):
-    return {
-        "model": model,
-        "tool": "flange_tip",
-        "joints": {"names": [f"j{index}" for index in range(6)]},
-        "axes": {"approach": "+x", "opening": "+y"},
-        "base": {"position_m": [0.0, y_m, 0.0]},
-        **changes,
-    }
 
 
 def test_a_urdf_arm_is_placed_where_its_json_file_says(tmp_path):

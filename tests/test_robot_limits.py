@@ -93,10 +93,10 @@ def test_what_contradicts_itself_is_refused(changed, words):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
+        ("", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ('{"schema": 1, "schema": 1}', "'schema' is there twice"),
-        ("\xff", "cannot be read"),
+        ("\xff", "not JSON"),
     ],
     ids=["empty", "deep", "twice", "bytes"],
 )
@@ -108,5 +108,5 @@ def test_files_that_are_no_json_are_refused_by_name(tmp_path, text, words):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(LimitsError, match=r"nowhere\.json: there is no such limits file"):
+    with pytest.raises(LimitsError, match=r"nowhere\.json is missing; examples/limits"):
         read_limits(tmp_path / "nowhere.json")

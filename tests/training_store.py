@@ -107,12 +107,12 @@ def tiny_recipe(steps: int, changes: Mapping[str, str] | None = None, **budget: 
     return Train(store=Path(), task=TASK, run_folder=Path(), steps=steps, set=settings, **chosen).resolved()
 
 
-def make_made_up_store(root: Path) -> EpisodeStore:
-    """Four episodes of each source whose pictures show all there is to know: where the hand is, and its phase."""
+def make_made_up_store(root: Path, per_source: int = PER_SOURCE) -> EpisodeStore:
+    """Some episodes of each source whose pictures show all there is to know: where the hand is, and its phase."""
     store = EpisodeStore.create(root)
     with store.writing() as writer:
         for source in Source:
-            for number in range(PER_SOURCE):
+            for number in range(per_source):
                 writer.add(made_up_episode(source, number))
     annotate(store, BOUNDARY)
     label_store(store)

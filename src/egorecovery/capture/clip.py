@@ -1,6 +1,5 @@
 """The clip of a session that is being recorded or judged."""
 
-import json
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from egorecovery.capture.sensor_worker import SensorWorker
 from egorecovery.episodes import Camera, EpisodeId, Provenance, Source, Task
 from egorecovery.errors import CaptureError, EgoRecoveryError
 from egorecovery.motion import KeypointOrder
+from egorecovery.storage.bounded_json import read_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +193,6 @@ class RunningClip:
     @staticmethod
     def redescribe(path: Path, made: Provenance) -> None:
         """The cost of putting back is known only after the clip is safe."""
-        described = json.loads(path.read_bytes())
+        described = read_json(path, CaptureError)
         if described["provenance"]["reset_s"] != made.reset_s:
             write_description(path, {**described, "provenance": {**asdict(made), "details": dict(made.details)}})

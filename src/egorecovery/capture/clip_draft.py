@@ -6,9 +6,9 @@ logs the attempt as broken off and clears it.
 
 import json
 import queue
-import shutil
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -18,8 +18,10 @@ from numpy.lib import format as npy_format
 
 from egorecovery.capture.sensor import RobotSample, Shot
 from egorecovery.capture.stream_meter import missing_between
-from egorecovery.errors import CaptureError, EgoRecoveryError
+from egorecovery.errors import CaptureError, EgoRecoveryError, StoreDamaged
 from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, sync_file, write_file
+from egorecovery.storage.bounded_json import read_json
+from egorecovery.storage.containment import inside, is_folder, names_in, remove
 
 DRAFTS = ".drafts"
 BEGUN = "begun.json"  # in a draft: what the log should say of it if we are killed
@@ -186,7 +188,7 @@ class ClipDraft:
 
     @property
     def directory(self) -> Path:
-        return self.root / DRAFTS / self.name
+        return inside(self.root, DRAFTS, self.name)
 
     @classmethod
     def begin(cls, root: Path, name: str, record: Mapping[str, Any]) -> "ClipDraft":
@@ -217,10 +219,11 @@ class ClipDraft:
 
     def logged(self) -> None:
         """The committed clip is in the collection log as well: nothing is left for the next recorder to do."""
-        (self.root / self.name / BEGUN).unlink(missing_ok=True)
+        inside(self.root, self.name, BEGUN).unlink(missing_ok=True)
 
     def discard(self) -> None:
-        shutil.rmtree(self.directory, ignore_errors=True)
+        with suppress(OSError):
+            remove(self.directory)
 
 
 def write_description(path: Path, description: Mapping[str, Any]) -> None:
@@ -230,11 +233,12 @@ def write_description(path: Path, description: Mapping[str, Any]) -> None:
 def leftovers(root: Path) -> list[tuple[ClipDraft, dict[str, Any] | None, float]]:
     """Drafts of a recorder that was killed: what they say of themselves, and when they were last written to."""
     found = []
-    for directory in sorted((root / DRAFTS).glob("*/")):
+    home = inside(root, DRAFTS)
+    for directory in (home / name for name in names_in(home) if is_folder(home / name)):
         try:
-            record = json.loads((directory / BEGUN).read_bytes())
-        except (OSError, ValueError):
+            record = read_json(directory / BEGUN)
+        except (OSError, StoreDamaged):
             record = None
-        touched_s = max(path.stat().st_mtime for path in (directory, *directory.rglob("*")))
+        touched_s = max(path.lstat().st_mtime for path in (directory, *directory.rglob("*")))
         found.append((ClipDraft(root, directory.name), record, touched_s))
     return found

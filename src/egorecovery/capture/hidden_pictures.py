@@ -15,11 +15,11 @@ from jaxtyping import Bool, Float, UInt8
 from numpy import ndarray
 from scipy.ndimage import binary_dilation, distance_transform_edt, gaussian_filter
 
-from egorecovery.capture.formats.npz_reading import read_npz
 from egorecovery.capture.recording import Recording
 from egorecovery.episodes import JpegFrames, Side
 from egorecovery.episodes.vocabulary import HIDDEN_EMBODIMENT
 from egorecovery.errors import RecordingError
+from egorecovery.storage.bounded_npz import read_npz
 from egorecovery.storage.containment import exists, inside
 
 MASKS = "embodiment.npz"  # in the folder of each camera
@@ -44,7 +44,7 @@ class EmbodimentMasks:
                 f"{path} is missing: segment arms and hands, and write their masks there (docs/formats.md), or import "
                 "without --hide-embodiment"
             )
-        arrays, (height, width) = read_npz(path), frames.size_hw
+        arrays, (height, width) = read_npz(path, RecordingError), frames.size_hw
         wanted = {
             "mask_packed": (len(frames), height, -(-width // 8)),
             "fingertips_px": (len(frames), len(Side), 2, 2),

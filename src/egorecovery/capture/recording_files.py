@@ -14,13 +14,13 @@ from numpy import ndarray
 from numpy.lib.npyio import NpzFile
 
 from egorecovery.capture.recording import HandPoses, HandTracks, RawCamera, Recording, RobotLog
-from egorecovery.capture.recording_images import load_frames, reading, require_regular
+from egorecovery.capture.recording_images import load_frames, reading
 from egorecovery.episodes import Camera, EpisodeId, Intrinsics, Provenance, Side, Source, Task, episode_id, task_named
 from egorecovery.errors import EgoRecoveryError, RecordingError
 from egorecovery.motion import KeypointOrder
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import canonical
-from egorecovery.storage.containment import exists, inside, names_in
+from egorecovery.storage.containment import exists, inside, names_in, require_regular
 
 DESCRIPTION = "recording.json"
 FORMAT = "egorecovery-recording"

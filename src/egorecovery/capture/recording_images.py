@@ -1,38 +1,29 @@
 """The pictures of a raw recording: numbered JPEG files, or one video."""
 
-import os
 import re
-import struct
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tokenize import TokenError
-from zipfile import BadZipFile
 
 import simplejpeg
 from numpy import ndarray
 
+from egorecovery.capture.video_file import opened_video
 from egorecovery.episodes import Camera, Intrinsics, JpegFrames
 from egorecovery.errors import RecordingError, UnsafeFile
-from egorecovery.storage.containment import exists, inside, names_in, open_file, read_bytes
+from egorecovery.storage.bounded_npz import DAMAGE
+from egorecovery.storage.containment import exists, inside, names_in, read_bytes
 
 PICTURE_BYTES = 64 << 20
 VIDEO_FRAMES = 100_000  # an hour at 25 Hz
 JPEG_SUFFIXES = (".jpg", ".jpeg")
 JPEG_END = b"\xff\xd9"
-# What numpy, zipfile and libjpeg raise for files that are cut short, overwritten or something else altogether.
-DAMAGE = (
-    *(ValueError, TypeError, KeyError, IndexError, OverflowError, SyntaxError, TokenError),  # headers
-    *(OSError, EOFError, RuntimeError, MemoryError, BadZipFile, zlib.error, struct.error),  # contents
-)
 
 
 def load_frames(directory: Path, known: Intrinsics) -> JpegFrames:
     """JPEG files are taken byte for byte; a video is decoded and encoded once."""
     video = inside(directory, "rgb.mp4")
     if exists(video):
-        require_regular(video)
         frames = JpegFrames.encode(_video(video, known))
         if not len(frames):
             raise RecordingError(f"{video} holds no picture; export it again")
@@ -76,11 +67,10 @@ def _jpeg(path: Path, known: Intrinsics) -> bytes:
 
 def _video(path: Path, known: Intrinsics) -> Iterator[ndarray]:
     """One picture at a time: a minute of video would fill gigabytes."""
-    import av
     from av.error import FFmpegError
 
     try:
-        with av.open(str(path)) as container:
+        with opened_video(path) as container:
             for number, frame in enumerate(container.decode(video=0)):
                 _require_size(f"{path}, frame {number},", (frame.width, frame.height), known)
                 if number >= VIDEO_FRAMES:
@@ -107,11 +97,6 @@ def damaged_image(directory: Path) -> Path | None:
             except ValueError:
                 return path
     return None
-
-
-def require_regular(path: Path, largest: int | None = None) -> None:
-    """No link, pipe or device, and no larger than that. A missing file is a `FileNotFoundError`."""
-    os.close(open_file(path, largest))
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """State and action of a robot while a clip is recorded: JSON lines from a program that the user names."""
 
-import json
-import math
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +11,7 @@ from egorecovery.capture.clocks import DeviceClock
 from egorecovery.capture.sensor import RobotDriver, RobotSample
 from egorecovery.episodes.vocabulary import EFFECTOR_DIM, EFFECTORS, STATE_DIM
 from egorecovery.errors import CaptureError
+from egorecovery.storage.bounded_json import BadJson, parse_json
 
 SHAPES = {"state": (STATE_DIM,), "action": (STATE_DIM,), "effector_m": (EFFECTORS, 3)}
 OPTIONAL_SHAPES = {"effector_state": (EFFECTOR_DIM,), "effector_action": (EFFECTOR_DIM,)}
@@ -69,20 +68,20 @@ def parse_sample(line: bytes, where: str) -> RobotSample:
     if len(line) > LONGEST_LINE:
         raise CaptureError(f"{where}: longer than {LONGEST_LINE} bytes")
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise CaptureError(f"{where}: not JSON ({error})") from error
+        record = parse_json(line)
+    except BadJson as error:
+        raise CaptureError(f"{where}: {error}") from error
     if not isinstance(record, dict):
         raise CaptureError(f"{where}: must be an object with captured_s, {', '.join(SHAPES)}")
     captured_s = record.get("captured_s")
-    if isinstance(captured_s, bool) or not isinstance(captured_s, int | float) or not math.isfinite(captured_s):
+    if isinstance(captured_s, bool) or not isinstance(captured_s, int | float) or not abs(captured_s) < 1e15:
         raise CaptureError(f"{where}: captured_s must be a number of seconds, got {captured_s!r}")
     wanted = {**SHAPES, **{name: shape for name, shape in OPTIONAL_SHAPES.items() if name in record}}
     values = {}
     for name, shape in wanted.items():
         try:
             array = np.asarray(record.get(name), dtype=float)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             array = np.empty(0)
         if array.shape != shape or not np.isfinite(array).all():
             raise CaptureError(f"{where}: {name} must be finite numbers of shape {shape}, got {record.get(name)!r:.80}")

@@ -1,7 +1,7 @@
 """The collection log of a folder of raw recordings: what the recorder writes and the audit reads."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from egorecovery.capture.clocks import SessionClock
 from egorecovery.capture.recording_files import load_header
 from egorecovery.episodes import EpisodeId, EpisodeStore, Provenance, Source, Task
 from egorecovery.episodes.attempt_log import SIMULATED, Activity, ActivityKind, Attempt, AttemptLog
-from egorecovery.errors import CaptureError
+from egorecovery.errors import CaptureError, EpisodeError
+from egorecovery.storage.containment import is_file, is_folder, names_in
 
 LOG = "collection.jsonl"
 KILLED = "the recorder was killed before the clip was accepted"
@@ -77,18 +78,30 @@ def clear_leftovers(root: Path) -> list[str]:
     log = AttemptLog(root / LOG)
     cleared = []
     for draft, record, touched_s in leftovers(root):
-        if record is not None:
+        attempt = _attempt(record)
+        if attempt is not None:
             stopped_at = datetime.fromtimestamp(touched_s, UTC).isoformat(timespec="milliseconds")
-            stopped_at = max(record["started_at"], stopped_at, key=datetime.fromisoformat)
-            log.add(Attempt(**{**record, "reasons": tuple(record["reasons"]), "stopped_at": stopped_at}))
+            stopped_at = max(attempt.started_at, stopped_at, key=datetime.fromisoformat)
+            log.add(replace(attempt, stopped_at=stopped_at))
         draft.discard()
         cleared.append(draft.name)
     accepted = {attempt.episode for attempt in log.attempts() if attempt.accepted}
-    for begun in sorted(root.glob(f"*/{BEGUN}")):  # killed between the rename and the log
-        if begun.parent.name not in accepted:
-            log.add(Attempt.at(load_header(begun.parent)))
-        begun.unlink()
+    for folder in (root / name for name in names_in(root) if is_folder(root / name)):
+        if not is_file(folder / BEGUN):  # it is there where we were killed between the rename and the log
+            continue
+        if folder.name not in accepted:
+            log.add(Attempt.at(load_header(folder)))
+        (folder / BEGUN).unlink()
     return cleared
+
+
+def _attempt(record: dict[str, Any] | None) -> Attempt | None:
+    """What a draft says of itself; of one that says something else nothing can be logged."""
+    try:
+        attempt = Attempt.of(record or {})
+        return attempt if datetime.fromisoformat(attempt.started_at).tzinfo else None
+    except (EpisodeError, ValueError):
+        return None
 
 
 def adopt_logs(store: EpisodeStore, recordings: Iterable[Path]) -> int:

@@ -4,6 +4,7 @@ import difflib
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Annotated, Any, Union
 
 import tyro
@@ -61,6 +62,8 @@ DESCRIPTION = "Teach a bimanual robot to recover from failure with cheap egocent
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, TextIOWrapper):  # a terminal of few letters shows what it lacks as numbers
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return parse(arguments).run()
     except EgoRecoveryError as error:

@@ -128,7 +128,7 @@ def object_positions_m(store: EpisodeStore, names: Sequence[EpisodeId]) -> dict[
         wanted = (store.card(name).frames, 3)
         try:
             position_m = np.asarray(recorded, np.float64)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             position_m = np.empty(0)
         if position_m.shape != wanted or not np.isfinite(position_m).all():
             raise DiagnosticError(

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from egorecovery.storage.containment import files_below, inside, is_file, open_f
 GROUP = "episode.zarr"  # inside the episode's directory, beside its manifest
 STREAMS = ("timestamps_s", "state", "action", "effector_m", "reliable")
 OPTIONAL_STREAMS = ("effector_state", "effector_action")  # younger than the first stores
+DEPTH = "depth_mm"  # of a camera; compressed, and chunks of zeros are left out
 DTYPES = {"bool": "?", "uint8": "u1", "uint16": "<u2", "int64": "<i8", "float32": "<f4", "float64": "<f8"}
 
 
@@ -54,7 +55,7 @@ def _put_depth(group: Any, depth_mm: ndarray) -> None:
     codec = BloscCodec(cname="zstd", clevel=3, shuffle=BloscShuffle.bitshuffle)
     # 16 frames a chunk: random access stays cheap and the directory small.
     chunks = (min(16, len(depth_mm)), *depth_mm.shape[1:])
-    group.create_array("depth_mm", data=depth_mm, chunks=chunks, compressors=codec)
+    group.create_array(DEPTH, data=depth_mm, chunks=chunks, compressors=codec)
 
 
 def describe(episode: Episode) -> dict[str, Any]:
@@ -72,6 +73,18 @@ def describe(episode: Episode) -> dict[str, Any]:
         },
         "provenance": {**asdict(episode.provenance), "details": dict(episode.provenance.details)},
     }
+
+
+def watched(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Of an episode's files and folders those by which it shows that what is read has changed, half of them.
+
+    All files are, and the folders in which another stream or camera would be read. In the folder of an array nothing is
+    read but its header and its one chunk, whatever is added; only depth has chunks that may be missing.
+    """
+    folders = {str(parent) for name in names for parent in PurePosixPath(name).parents}
+    cameras = f"{GROUP}/cameras"
+    read = {".", GROUP, cameras, *(f"{cameras}/{camera}" for camera in Camera)}
+    return tuple(name for name in names if name not in folders or name in read or DEPTH in name.split("/"))
 
 
 @contextmanager
@@ -139,7 +152,7 @@ def _read_camera(directory: Path, facts: Mapping[str, Any]) -> CameraStream:
         frames=JpegFrames(read_plain(directory / "jpeg"), read_plain(directory / "offsets")),
         timestamps_s=read_plain(directory / "timestamps_s"),
         intrinsics=Intrinsics.from_json(intrinsics, "intrinsics"),
-        depth_mm=_read_depth(directory / "depth_mm") if facts["depth"] else None,
+        depth_mm=_read_depth(directory / DEPTH) if facts["depth"] else None,
     )
 
 

@@ -28,6 +28,7 @@ from egorecovery.episodes.layout import (
     read_group,
     read_stream,
     require_own_id,
+    watched,
     write_group,
 )
 from egorecovery.episodes.vocabulary import (
@@ -44,7 +45,14 @@ from egorecovery.episodes.vocabulary import (
     is_episode_id,
 )
 from egorecovery.errors import EgoRecoveryError, EpisodeExists, EpisodeNotFound, StoreDamaged, StoreError
-from egorecovery.storage.atomic_io import explaining_full_disk, make_folder, sync_directory, sync_tree, write_file
+from egorecovery.storage.atomic_io import (
+    explaining_full_disk,
+    make_folder,
+    remove_drafts_of_the_dead,
+    sync_directory,
+    sync_tree,
+    write_file,
+)
 from egorecovery.storage.checked_content import MEMORY, CheckedContent
 from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
 from egorecovery.storage.containment import exists, inside, is_file, is_folder, names_in, remove
@@ -192,7 +200,7 @@ class EpisodeStore:
 
     @cached_property
     def _content(self) -> CheckedContent:
-        return CheckedContent(inside(self.root, "episodes"), self.root / MEMORY)
+        return CheckedContent(inside(self.root, "episodes"), self.root / MEMORY, watched)
 
     @contextmanager
     def writing(self) -> Iterator["StoreWriter"]:
@@ -279,6 +287,7 @@ class StoreWriter:
         drafts.mkdir(exist_ok=True)
         for name in names_in(drafts):
             remove(drafts / name)
+        remove_drafts_of_the_dead(self.store.root)
 
     def log_committed(self) -> None:
         """Logs the one episode that a writer killed between rename and log may have left out."""

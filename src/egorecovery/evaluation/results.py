@@ -4,7 +4,6 @@ An append that returned survives a kill. Files from several machines are merged 
 reading them together: a line that is there twice counts once, two that contradict each other are an error.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -147,8 +146,8 @@ class RolloutRecord:
             "outcome": self.outcome in get_args(Result),
             "reason": isinstance(self.reason, str),
             "duration_s": _is_number(self.duration_s),
-            "retries": type(self.retries) is int,
-            "decisions": type(self.decisions) is int,
+            "retries": type(self.retries) is int and abs(self.retries) < 10**9,
+            "decisions": type(self.decisions) is int and abs(self.decisions) < 10**9,
             "gate_trace": all(map(_is_number, self.gate_trace)),
             "intent_trace": all(_is_number(value) for intent in self.intent_trace for value in intent),
         }
@@ -158,7 +157,7 @@ class RolloutRecord:
 def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
-    return math.isfinite(value) and abs(value) < 1e15
+    return abs(value) < 1e15  # NaN is not
 
 
 def rollout_key(subject: Subject, task: str, regime: Regime, index: int, protocol_identity: Mapping[str, Any]) -> str:

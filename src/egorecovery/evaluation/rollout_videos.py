@@ -1,6 +1,5 @@
 """Films of rollouts on disk, each with the record of the rollout that it shows."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,8 @@ from pathlib import Path
 
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.evaluation.results import ResultFile, ResultsError, RolloutRecord
+from egorecovery.storage.bounded_json import read_json
+from egorecovery.storage.containment import exists, is_file, is_folder, names_in
 
 # `evaluate` writes STEM-TASK-REGIME-INDEX-KEY.mp4 beside STEM.jsonl (older films lack the key); an experiment writes
 # films/REGIME_INDEX[_MODE]_OUTCOME beside a cell's rollouts.jsonl. Anything else says in a films.json beside the
@@ -16,6 +17,7 @@ _BESIDE = re.compile(r"(?P<task>[a-z0-9_]+)-(?P<regime>initial|recovery)-(?P<ind
 KEY_DIGITS = 8  # of a rollout's key in its film's name: two policies in one result file do not overwrite each other
 _IN_CELL = re.compile(r"(?P<regime>initial|recovery)_(?P<index>\d+)_(?:\w+_)?(?P<outcome>success|failure|error)")
 FILMS = "films"
+VIDEO_NAMES = (".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v")
 FILM_LIST = "films.json"  # {key of the rollout: path of its film}
 
 
@@ -75,26 +77,34 @@ def _is_visible(path: Path, root: Path) -> bool:
 
 def _films_of(results: Path) -> Iterator[tuple[Path, dict[str, str | None]]]:
     """Films that belong to a result file, with what their names say."""
-    for film in sorted(results.parent.glob("*.mp4")):
+    for film in _films_in(results.parent):
         beside = _BESIDE.fullmatch(film.stem.removeprefix(f"{results.stem}-"))
         if beside and film.stem.startswith(f"{results.stem}-"):
             yield film, beside.groupdict()
     if results.name == "rollouts.jsonl":
-        for film in sorted((results.parent / FILMS).glob("*.mp4")):
+        for film in _films_in(results.parent / FILMS):
             if in_cell := _IN_CELL.fullmatch(film.stem):
                 yield film, in_cell.groupdict()
+
+
+def _films_in(folder: Path) -> list[Path]:
+    """By name; no links, and none where the folder is one."""
+    names = names_in(folder) if is_folder(folder) else []
+    return [folder / name for name in names if name.endswith(".mp4") and is_file(folder / name)]
 
 
 def _listed(results: Path) -> dict[str, Path]:
     """What a film list beside a result file says; films that are no longer there are left out."""
     path = results.with_name(FILM_LIST)
-    if not path.is_file():
+    if not exists(path):
         return {}
-    try:
-        films = {str(key): results.parent / str(film) for key, film in json.loads(path.read_text()).items()}
-    except (ValueError, AttributeError) as error:
-        raise ResultsError(f"{path} is not a list of films ({error}); export the session again") from None
-    return {key: film for key, film in films.items() if film.is_file()}
+    films = read_json(path, ResultsError, "export the session again")
+    wrong = [key for key, film in films.items() if not isinstance(film, str) or "\0" in film]
+    if wrong:
+        raise ResultsError(f"{path}: {wrong[0][:80]!r} names no film; export the session again")
+    # The videos that people scored may lie anywhere. A list from elsewhere could name any file: only videos count.
+    paths = {key: results.parent / film for key, film in films.items()}
+    return {key: film for key, film in paths.items() if film.suffix.lower() in VIDEO_NAMES and is_file(film)}
 
 
 def _shown(records: Sequence[RolloutRecord], named: Mapping[str, str | None], results: Path) -> RolloutRecord:

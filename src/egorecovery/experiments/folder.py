@@ -26,7 +26,7 @@ from egorecovery.evaluation.results import ResultFile, Subject
 from egorecovery.experiments.cell import CellPlan, without_unused_settings
 from egorecovery.experiments.cell_card import CARD, LOG, ROLLOUTS, bound_files, is_text, read_cell_card, require_bound
 from egorecovery.policy.config_json import flat
-from egorecovery.storage.atomic_io import write_file
+from egorecovery.storage.atomic_io import remove_drafts_of_the_dead, write_file
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import with_checksum
 from egorecovery.storage.containment import (
@@ -127,6 +127,7 @@ class ExperimentFolder:
         with ExitStack() as stack:
             for folder in dict.fromkeys((self.root.resolve(), self._work.resolve())):
                 stack.enter_context(WriterLock(folder / "writer.lock"))
+                remove_drafts_of_the_dead(folder)
             yield
 
     def data(self, store: str) -> Path:

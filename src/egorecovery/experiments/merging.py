@@ -10,7 +10,7 @@ from egorecovery.experiments.folder import DIAGNOSIS, FILMS, ExperimentFolder, F
 from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, sync_tree
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.containment import exists, inside, is_file, is_folder, names_in, open_file, remove
-from egorecovery.storage.manifest import MANIFEST
+from egorecovery.storage.manifest import MANIFEST, Manifest
 
 # What a cell or a diagnosis may consist of, and how large each file may be; anything else stays where it is.
 LARGEST_BYTES = {CARD: 4 << 20, ROLLOUTS: 256 << 20, LOG: 256 << 20, DIAGNOSIS: 64 << 20, MANIFEST: 4 << 20}
@@ -47,6 +47,7 @@ def merge(sources: Sequence[Path], into: Path, suite: str | None = None) -> list
         for diagnosis in (path for folder in folders for path in folder.diagnoses()):
             home = target.diagnosis(diagnosis.name)
             if not exists(home / DIAGNOSIS) and home not in [known for known, _ in plans]:
+                _require_unchanged(diagnosis)
                 plans.append((home, _files_of_diagnosis(diagnosis)))
         for home, files in plans:  # all of them have been looked at
             _copy(files, home, target.root / ".merging")
@@ -60,6 +61,16 @@ def _require_publishable(folder: ExperimentFolder, cell: str, suite: str) -> Non
     require_whole(folder.cell(cell), card)
     if card.get("suite", suite) != suite:
         raise FolderError(f"{folder.cell(cell)} is a cell of the suite {card['suite']!r}, not of {suite!r}")
+    _require_unchanged(folder.cell(cell))
+
+
+def _require_unchanged(folder: Path) -> None:
+    """Films of a cell, or figures of a diagnosis, that are not what was written beside their hashes."""
+    if not is_file(inside(folder, MANIFEST)):
+        return
+    for damage in Manifest.read(folder).changes(folder):
+        if exists(damage.path):  # one that is gone is not copied either
+            raise FolderError(f"{damage}, or remove it: it can be made again")
 
 
 def _require_same(cell: str, first: ExperimentFolder, second: ExperimentFolder) -> None:

@@ -24,7 +24,7 @@ from egorecovery.experiments.plan import Training
 from egorecovery.policy.config_json import from_json, to_json
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
-from egorecovery.storage.containment import exists, inside, remove
+from egorecovery.storage.containment import exists, inside, is_folder, names_in, open_for_append, remove
 from egorecovery.training import Recipe
 from egorecovery.training.logs import read_log, run_lock
 from egorecovery.training.stopping import SAVED_AND_STOPPED
@@ -77,12 +77,17 @@ class TrainingJob:
 def training_card(run: Path) -> dict[str, Any] | None:
     """What a finished training says of itself; None of one that is not, or whose checkpoint is gone."""
     path = inside(run, "training.json")
-    if not exists(path) or not any((run / "checkpoints").glob("step_*/checkpoint.json")):
+    if not exists(path) or not any(exists(one / "checkpoint.json") for one in _checkpoints(run)):
         return None
     card = read_checksummed(path)
     if not (is_number(card.get("seconds")) and isinstance(card.get("hardware"), dict) and "data_hash" in card):
         raise StoreDamaged(f"{path} is not the card of a training; remove it, and the training is looked at again")
     return card
+
+
+def _checkpoints(run: Path) -> list[Path]:
+    home = inside(run, "checkpoints")
+    return [home / name for name in names_in(home) if name.startswith("step_") and is_folder(home / name)]
 
 
 def run_training(
@@ -94,7 +99,7 @@ def run_training(
     from egorecovery.training.loop import Schedule, train
     from egorecovery.training.runtime import start
 
-    resumed = any((job.run / "checkpoints").glob("step_*"))
+    resumed = bool(_checkpoints(job.run))
     started_s = time.monotonic()
     job.run.mkdir(parents=True, exist_ok=True)
     with _locked(job.run):
@@ -112,7 +117,7 @@ def run_training(
             stop=stop,
         )
         wall_s = time.monotonic() - started_s - outcome.waited_s
-        for checkpoint in (job.run / "checkpoints").glob("step_*"):  # they are large, and the last one is what counts
+        for checkpoint in _checkpoints(job.run):  # they are large, and the last one is what counts
             if checkpoint != outcome.checkpoint:
                 remove(checkpoint)
         card = _card(job, outcome.checkpoint, None if resumed else wall_s)
@@ -157,11 +162,11 @@ class TrainingProcess:
     def __init__(self, job: TrainingJob, threads: int | None = None) -> None:
         self.job = job
         job.write()
-        self._output = job.run / "output.txt"
+        self._output = inside(job.run, "output.txt")
         environment = dict(os.environ)
         if threads:
             environment.setdefault("OMP_NUM_THREADS", str(threads))
-        with self._output.open("w") as output:
+        with os.fdopen(open_for_append(self._output, flags=os.O_TRUNC), "w") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "egorecovery.experiments", str(job.run)],
                 stdin=subprocess.PIPE,  # closes when this process dies, however it dies

@@ -110,7 +110,7 @@ def _make(plan: CellPlan, record: RolloutRecord, source: ActionSource, home: Pat
         subject=record.subject, task=record.task, protocol=plan.protocol, batch_rows=record.batch_rows
     )
     [job] = [job for job in evaluation.jobs(source) if (job.regime, job.index) == (record.regime, record.index)]
-    drafts = home.with_name(DRAFTS)
+    home, drafts = inside(home.parent, home.name), inside(home.parent, DRAFTS)
     try:
         draft = drafts / "draft.mp4"
         ending = render_video(job, BatchedPolicy(source, record.batch_rows), draft, who=record.subject.policy)

@@ -5,7 +5,6 @@ site or body per side whose name contains the side and "tool", "pinch", "grasp" 
 JSON; `docs/kinematics.md` has an example.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,9 @@ from egorecovery.errors import EpisodeError, KinematicsError
 from egorecovery.kinematics.arm import Arm, names
 from egorecovery.kinematics.arms import ARM_JOINTS, Arms
 from egorecovery.kinematics.bindings import MjModel, MjSpec, mujoco
+from egorecovery.storage.bounded_json import read_named_json
 
+LARGEST = 1e6  # metres, or parts of a quaternion: more is no place of an arm
 TOOL_WORDS = ("tool", "pinch", "grasp", "tcp")
 AXES = {sign + name: (1 if sign == "+" else -1) * np.eye(3)[index] for index, name in enumerate("xyz") for sign in "+-"}
 
@@ -44,11 +45,8 @@ def load_arms(path: Path) -> Arms:
 
 
 def _arms_of_json(path: Path) -> Arms:
-    try:
-        record = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise KinematicsError(f"{path}: cannot be read as JSON ({error})") from error
-    if not isinstance(record, dict) or set(record) != {"left", "right"}:
+    record = read_named_json(path, KinematicsError, "see docs/kinematics.md")
+    if set(record) != {"left", "right"}:
         raise KinematicsError(f'{path}: wants an object with "left" and "right", one arm each; see docs/kinematics.md')
     arms = []
     for side in Side:
@@ -79,7 +77,7 @@ def _arm_of_description(described: ArmFile, path: Path, side: Side) -> Arm:
 def _tool_axes(axes: Mapping[str, object], where: str) -> np.ndarray:
     vectors = {}
     for name in ("approach", "opening"):
-        if axes.get(name) not in AXES:
+        if str(axes.get(name)) not in AXES:
             raise KinematicsError(f"{where}.axes.{name} must be one of {', '.join(AXES)}, got {axes.get(name)!r}")
         vectors[name] = AXES[str(axes[name])]
     if abs(vectors["approach"] @ vectors["opening"]) > 0.5:
@@ -125,6 +123,6 @@ def _compiled(spec: MjSpec, path: Path) -> MjModel:
 
 def _numbers(values: Any, count: int, where: str) -> list[float]:
     good = isinstance(values, list) and len(values) == count
-    if not good or not all(isinstance(value, (int, float)) and np.isfinite(value) for value in values):
-        raise KinematicsError(f"{where} must be {count} numbers, got {values!r}")
+    if not good or not all(isinstance(value, (int, float)) and abs(value) <= LARGEST for value in values):
+        raise KinematicsError(f"{where} must be {count} numbers, got {values!r:.80}")
     return [float(value) for value in values]

@@ -1,6 +1,5 @@
 """Whether a configuration can be that of the weights beside it, found out before anything of its size is made."""
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -78,4 +77,4 @@ def _usable(each: Normaliser) -> bool:
 
 
 def _positive(value: float) -> bool:
-    return math.isfinite(value) and value > 0
+    return 0 < value < 1e300  # a whole number may be too large for `math.isfinite`

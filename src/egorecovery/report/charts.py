@@ -123,7 +123,7 @@ def training_charts(results: SuiteResults) -> Iterator[tuple[str, str]]:
 
 
 def _drawable(value: object, log: bool) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value) and (value > 0 or not log)
+    return isinstance(value, (int, float)) and abs(value) < 1e15 and (value > 0 or not log)
 
 
 def _thinned(points: Points) -> Points:

@@ -4,7 +4,6 @@ Every key must be there, no other may be, and every number must be one that a ro
 said beside its name in `JointLimits` and `Limits`.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -15,6 +14,7 @@ import numpy as np
 
 from egorecovery.errors import LimitsError
 from egorecovery.robot.robot import Joints
+from egorecovery.storage.bounded_json import read_named_json
 
 SCHEMA = 1
 LARGEST_POSITION = 4 * math.pi  # rad, two turns: more is a limit in degrees
@@ -64,17 +64,7 @@ class Limits:
 
 def read_limits(path: Path) -> Limits:
     """The limits in a file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise LimitsError(f"{path}: there is no such limits file; examples/limits has some to start from") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise LimitsError(f"{path}: cannot be read: {error}") from None
-    try:
-        content = json.loads(text, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        raise LimitsError(f"{path}: is not JSON: {error}") from None
-    return limits_of(content, str(path))
+    return limits_of(read_named_json(path, LimitsError, "examples/limits has some to start from"), str(path))
 
 
 def limits_of(content: object, where: str = "limits") -> Limits:
@@ -133,14 +123,6 @@ def _names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r:.40} is there twice")
-    return found
-
-
 def _object(content: object, where: str, wanted: Sequence[str]) -> Mapping[str, Any]:
     if not isinstance(content, Mapping):
         raise LimitsError(f"{where}: must be an object with {', '.join(wanted)}, got {type(content).__name__}")
@@ -159,6 +141,7 @@ def _number(value: object, where: str, least: float, most: float, *, above_least
         raise LimitsError(f"{where}: must be a number, got {value!r:.40}")
     if not (least < value <= most if above_least else least <= value <= most):  # NaN is in no range
         raise LimitsError(
-            f"{where}: must be {'above' if above_least else 'from'} {least:.4g} and at most {most:.4g}, got {value:g}"
+            f"{where}: must be {'above' if above_least else 'from'} {least:.4g} and at most {most:.4g}, "
+            f"got {value!r:.40}"
         )
     return float(value)

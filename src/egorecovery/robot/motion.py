@@ -2,12 +2,12 @@
 
 # T control cycles, J joints
 
+import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from egorecovery.errors import RobotError
 from egorecovery.robot.guard import Cycle
 from egorecovery.robot.robot import Joints, Measurement
 from egorecovery.storage.atomic_io import write_file
+from egorecovery.storage.bounded_npz import read_npz
 
 MOST_CYCLES = 200_000  # an hour at 50 Hz, some 70 MB; of a longer run the last ones are kept
 
@@ -69,7 +70,11 @@ def _row(measured: Joints, unknown: Joints) -> Joints:
 def write_motion(motion: RecordedMotion, path: Path) -> None:
     """One .npz file of the fields of `RecordedMotion`."""
     packed = BytesIO()
-    np.savez_compressed(packed, allow_pickle=False, **{**vars(motion), "names": np.array(motion.names, str)})
+    np.savez_compressed(
+        packed,
+        allow_pickle=False,
+        **{**vars(motion), "names": np.array(motion.names, str), "rate_hz": np.float64(motion.rate_hz)},
+    )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, packed.getvalue())
@@ -78,9 +83,19 @@ def write_motion(motion: RecordedMotion, path: Path) -> None:
 
 
 def read_motion(path: Path) -> RecordedMotion:
-    try:
-        with np.load(path, allow_pickle=False) as found:
-            kept = {name: found[name] for name in RecordedMotion.__dataclass_fields__}
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise RobotError(f"{path}: is not a motion recorded by 'control --record' or --motion ({error})") from None
-    return RecordedMotion(**{**kept, "names": tuple(map(str, kept["names"])), "rate_hz": float(kept["rate_hz"])})
+    """A file that a person named: strictly what `write_motion` writes."""
+    found = read_npz(Path(os.path.realpath(path)), RobotError)
+    if found.keys() != RecordedMotion.__dataclass_fields__.keys():
+        raise RobotError(f"{path}: is no motion that 'control --record' wrote (it holds {', '.join(found)})")
+    cycles, joints = found["time_s"].shape[:1], found["names"].shape[:1]
+    for name, kind, shape in (
+        ("names", "U", joints),
+        ("time_s", "f", cycles),
+        ("phase", "U", cycles),
+        ("rate_hz", "f", ()),
+        *((name, "f", cycles + joints) for name in ("wanted", "commanded", "measured")),
+    ):
+        if found[name].dtype.kind != kind or found[name].shape != shape:
+            raise RobotError(f"{path}: {name} is {found[name].dtype} of shape {found[name].shape}, wanted {shape}")
+    names = tuple(str(name) for name in found["names"])
+    return RecordedMotion(**{**found, "names": names, "rate_hz": float(found["rate_hz"])})

@@ -2,12 +2,14 @@
 
 import errno
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from egorecovery.errors import StoreError
 
+_DRAFT = re.compile(r"\..+\.([0-9]{1,10})\.draft")
 _FULL = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -59,6 +61,24 @@ def sync_tree(root: Path) -> None:
         for name in files:
             sync_file(Path(folder, name))
         sync_directory(Path(folder))
+
+
+def remove_drafts_of_the_dead(folder: Path) -> None:
+    """What `write_file` left in a folder when its process was killed. Drafts of those that run are theirs."""
+    for name in os.listdir(folder):
+        found = _DRAFT.fullmatch(name)
+        if found and not _runs(int(found[1])):
+            (folder / name).unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # somebody else's
+        return True
+    return process != os.getpid()  # ours are removed as soon as they are written, so this is an older process's
 
 
 def write_file(path: Path, payload: bytes) -> None:

@@ -7,8 +7,8 @@ from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any
 
-from egorecovery.errors import EgoRecoveryError, StoreDamaged
-from egorecovery.storage.containment import RECORD_BYTES, read_bytes
+from egorecovery.errors import EgoRecoveryError, StoreDamaged, UnsafeFile
+from egorecovery.storage.containment import RECORD_BYTES, read_bytes, read_named
 
 DEEPEST = 64
 DIGITS = 1000  # of a whole number: whoever wants a float says which field is too large
@@ -35,13 +35,33 @@ def read_json(
 ) -> dict[str, Any]:
     """An object from a file, or an error of this kind. A missing file is a `FileNotFoundError` all the same."""
     try:
-        record = parse_json(read_bytes(path, largest))
+        return _object_in(read_bytes(path, largest), path, kind, advice)
+    except UnsafeFile as error:
+        raise kind(str(error)) from None
+
+
+def read_named_json(
+    path: Path, kind: type[EgoRecoveryError], advice: str = "", largest: int = RECORD_BYTES
+) -> dict[str, Any]:
+    """The same of a file that a person named, who may name a link; whatever is wrong with it is of this kind."""
+    try:
+        return _object_in(read_named(path, largest), path, kind, advice)
+    except UnsafeFile as error:
+        raise kind(str(error)) from None
+    except FileNotFoundError:
+        raise kind(f"{path} is missing" + (f"; {advice}" if advice else "")) from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise kind(f"{path}: cannot be read: {reason}" + (f"; {advice}" if advice else "")) from None
+
+
+def _object_in(payload: bytes, path: Path, kind: type[EgoRecoveryError], advice: str) -> dict[str, Any]:
+    try:
+        record = parse_json(payload)
         if not isinstance(record, dict):
             raise BadJson(f"an object is wanted, got {_short(record)}")
     except BadJson as error:
         raise kind(f"{path}: {error}" + (f"; {advice}" if advice else "")) from None
-    except StoreDamaged as error:
-        raise kind(str(error)) from None
     return record
 
 

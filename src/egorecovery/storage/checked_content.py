@@ -9,7 +9,7 @@ import hashlib
 import os
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ Names = tuple[str, ...]
 class _Known:
     """A folder that was found intact."""
 
-    names: Names  # of everything in it: a file that is added changes its folder's times
+    names: Names  # of what is looked at: a file that is added changes its folder's times
     mark: str  # of their inodes, sizes and times
     manifest: str  # the mark of its manifest alone
     content: str  # the manifest's hash of everything
@@ -47,8 +47,9 @@ class _Known:
 class CheckedContent:
     """Of the folders in `home`, each with a manifest; remembers in `memory`."""
 
-    def __init__(self, home: Path, memory: Path) -> None:
-        self.home, self._memory = home, memory
+    def __init__(self, home: Path, memory: Path, watched: Callable[[Names], Names] = lambda names: names) -> None:
+        """`watched`: of all files and folders in one those by which a change of what is read shows."""
+        self.home, self._memory, self._watched = home, memory, watched
         self._prefix = f"{home}/"
         self._loaded: dict[str, _Known] | None = None
 
@@ -86,7 +87,7 @@ class CheckedContent:
         """What to remember, if anything, and what is wrong, if anything is."""
         folder = self.home / name
         try:
-            names = tuple(tree_below(folder))
+            names = self._watched(tuple(tree_below(folder)))
             found = _identities(
                 str(folder), names
             )  # before the bytes are read: what changes meanwhile is looked at again

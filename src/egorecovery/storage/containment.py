@@ -75,6 +75,11 @@ def open_file(path: Path, largest: int | None = None) -> int:
     return descriptor
 
 
+def require_regular(path: Path, largest: int | None = None) -> None:
+    """No link, pipe or device, and no larger than that. A missing file is a `FileNotFoundError`."""
+    os.close(open_file(path, largest))
+
+
 def open_for_append(path: Path, flags: int = os.O_APPEND) -> int:
     """A descriptor of a regular file, made if there is none; nothing is written through a link."""
     try:
@@ -101,6 +106,11 @@ def read_bytes(path: Path, largest: int = RECORD_BYTES) -> bytes:
     if len(payload) > largest:
         raise UnsafeFile(f"{path} has more than {largest:,} bytes, the most that is read")
     return payload
+
+
+def read_named(path: Path, largest: int = RECORD_BYTES) -> bytes:
+    """Of a file that a person named, who may name a link; a pipe, a device or a folder is refused all the same."""
+    return read_bytes(Path(os.path.realpath(path)), largest)
 
 
 def is_file(path: Path) -> bool:
@@ -172,7 +182,11 @@ def remove(path: Path) -> None:
 def _walk(root: str, below: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
     if depth > TREE_DEPTH:
         raise UnsafeFile(f"{root}/{below} is nested more than {TREE_DEPTH} folders deep")
-    with os.scandir(f"{root}/{below}") as entries:
+    try:
+        entries = os.scandir(f"{root}/{below}")
+    except NotADirectoryError:
+        raise UnsafeFile(f"{root}/{below} is no folder") from None
+    with entries:
         for entry in entries:
             name = below + entry.name
             yield name, entry.stat(follow_symlinks=False)
@@ -187,6 +201,8 @@ def _require_name(root: Path, name: str) -> None:
 
 def _explain(path: Path, error: OSError) -> None:
     """What `open` only gives a number for. A missing file stays what it is."""
+    if isinstance(error, NotADirectoryError):
+        raise UnsafeFile(f"{os.path.dirname(path)} is no folder") from None
     try:
         mode = os.lstat(path).st_mode
     except OSError:

@@ -19,7 +19,7 @@ class RunLog:
         self.path = inside(run, "log.jsonl")
         cut_log(self.path, done)
         self._stream = os.fdopen(open_for_append(self.path), "a", buffering=1)
-        self._board = _board(run / "tensorboard", done)
+        self._board = _board(inside(run, "tensorboard"), done)
 
     def write(self, step: int, kind: str, values: dict[str, Any]) -> None:
         self._stream.write(json.dumps({"step": step, "kind": kind, **values}) + "\n")

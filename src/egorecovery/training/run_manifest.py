@@ -9,6 +9,7 @@ from pathlib import Path
 from egorecovery.errors import EgoRecoveryError, StoreDamaged
 from egorecovery.policy.checkpoint import incomplete, open_checkpoint
 from egorecovery.policy.checkpoint_damage import checkpoint_damages
+from egorecovery.storage.atomic_io import remove_drafts_of_the_dead
 from egorecovery.storage.bounded_json import BadJson, parse_json
 from egorecovery.storage.checksummed_json import file_sha256, read_checksummed
 from egorecovery.storage.containment import (
@@ -33,6 +34,8 @@ def seal_run(run: Path) -> None:
 
 def unseal_run(run: Path) -> None:
     """A training begins: its files are about to change, and must until now be those that the last one wrote."""
+    if is_folder(run):
+        remove_drafts_of_the_dead(run)
     if not exists(run / MANIFEST):
         return
     for damage in Manifest.read(run).changes(run):

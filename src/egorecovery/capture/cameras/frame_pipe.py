@@ -1,11 +1,11 @@
 """Reading what `orbbec_host.py` writes. Lengths are checked before anything is allocated."""
 
-import json
 import struct
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from egorecovery.errors import CaptureError
+from egorecovery.storage.bounded_json import BadJson, parse_json
 
 MAGIC = b"EGO1"
 PREFIX = struct.Struct("<4sII")
@@ -45,8 +45,8 @@ def read_message(stream: ByteReader, name: str) -> Message | None:
     if len(encoded) < header_bytes or len(payload) < payload_bytes:
         raise CaptureError(f"{name}: the camera process ended in the middle of a message")
     try:
-        header = json.loads(encoded)
-    except (ValueError, RecursionError) as error:
+        header = parse_json(encoded)
+    except BadJson as error:
         raise CaptureError(f"{name}: the camera process wrote a header that is no JSON ({error})") from error
     if not isinstance(header, dict):
         raise CaptureError(f"{name}: the camera process wrote a header that is no JSON object")

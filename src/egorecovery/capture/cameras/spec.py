@@ -1,6 +1,5 @@
 """`NAME=DRIVER:TARGET,OPTION=VALUE`: how a camera is named on the command line."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 
 from egorecovery.episodes import Camera, Intrinsics
 from egorecovery.errors import CaptureError, EpisodeError
+from egorecovery.storage.bounded_json import read_named_json
 
 DRIVERS = {  # and the options that each of them knows
     "uvc": ("size", "fps", "format", "calibration"),
@@ -79,11 +79,10 @@ class CameraSpec:
 
 def calibration(path: Path, size_wh: tuple[int, int]) -> Intrinsics:
     """Pinhole parameters that the user measured: a JSON object with width, height, fx, fy, cx, cy in pixels."""
+    record = read_named_json(path, CaptureError, "calibrate the camera first (docs/collect.md)")
     try:
-        known = Intrinsics.from_json(json.loads(path.read_bytes()), "calibration")
-    except FileNotFoundError:
-        raise CaptureError(f"{path} is missing; calibrate the camera first (docs/collect.md)") from None
-    except (OSError, ValueError, RecursionError, EpisodeError) as error:
+        known = Intrinsics.from_json(record, "calibration")
+    except EpisodeError as error:
         raise CaptureError(f"{path}: no calibration ({error}); see docs/collect.md") from error
     if (known.width, known.height) != size_wh:
         raise CaptureError(

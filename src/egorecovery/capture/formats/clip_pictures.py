@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import av
 import numpy as np
 from av.container import InputContainer
 from av.error import FFmpegError
@@ -17,14 +16,14 @@ from egorecovery.capture.formats.pictures import guessed_intrinsics, require_siz
 from egorecovery.capture.formats.placement import read_json
 from egorecovery.capture.picture_fit import PictureFit
 from egorecovery.capture.recording import RawCamera
-from egorecovery.capture.recording_images import DAMAGE, image_files
+from egorecovery.capture.recording_images import PICTURE_BYTES, image_files, reading
+from egorecovery.capture.video_file import opened_video
 from egorecovery.episodes import Intrinsics, JpegFrames
 from egorecovery.errors import EpisodeError, RecordingError
+from egorecovery.storage.containment import read_bytes, require_regular
 
 MAX_FRAMES = 200_000
-MAX_PICTURE_BYTES = 64 * 2**20
-# Their demuxers by name: a playlist under a video's name would open other files.
-VIDEOS = {".mp4": "mp4", ".mov": "mov", ".mkv": "matroska"}
+VIDEOS = (".mp4", ".mov", ".mkv")
 
 
 @dataclass(frozen=True)
@@ -136,14 +135,10 @@ def video_pictures(path: Path) -> Iterator[UInt8[ndarray, "H W 3"]]:
 def _opened(path: Path) -> Iterator[InputContainer]:
     if path.suffix.lower() not in VIDEOS:
         raise RecordingError(f"{path} is not one of {', '.join(VIDEOS)}")
-    with _decoding(path):
-        container = av.open(str(path), format=VIDEOS[path.suffix.lower()])
-    try:
+    with _decoding(path), opened_video(path) as container:
         if not container.streams.video:
             raise RecordingError(f"{path} has no video in it")
         yield container
-    finally:
-        container.close()
 
 
 @contextmanager
@@ -156,18 +151,14 @@ def _decoding(path: Path) -> Iterator[None]:
 
 def _mapped(path: Path) -> ndarray:
     """An array that is read where it is used; one that declares more than the file holds cannot be mapped."""
-    try:
+    with reading(path):
+        require_regular(path)
         array = np.load(path, allow_pickle=False, mmap_mode="r")
-    except DAMAGE as error:
-        raise RecordingError(f"{path} cannot be read ({error}); write it with np.save") from None
     if not isinstance(array, ndarray):
         raise RecordingError(f"{path} is an archive; write one array with np.save")
     return array
 
 
 def _bytes(path: Path) -> bytes:
-    if path.is_symlink():
-        raise RecordingError(f"{path} is a link; copy what it points to")
-    if path.stat().st_size > MAX_PICTURE_BYTES:
-        raise RecordingError(f"{path} has {path.stat().st_size / 2**20:.0f} MB; that is no picture")
-    return path.read_bytes()
+    with reading(path):
+        return read_bytes(path, PICTURE_BYTES)

@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from egorecovery.capture.formats.npz_reading import read_npz
 from egorecovery.capture.palm import palm_rotation
 from egorecovery.capture.recording import HANDS, HandTracks
 from egorecovery.episodes import Side
 from egorecovery.errors import RecordingError
 from egorecovery.motion import KeypointOrder
+from egorecovery.storage.bounded_npz import read_npz
 
 FRAMES = ("camera", "world", "workspace")
 UNITS_M = {"m": 1.0, "mm": 1e-3}
@@ -42,7 +42,7 @@ class HandFile:
 
     @classmethod
     def load(cls, path: Path) -> "HandFile":
-        arrays = read_npz(path)
+        arrays = read_npz(path, RecordingError)
         for name in NEEDED:
             if name not in arrays:
                 raise RecordingError(f"{path} lacks {name}; it holds {', '.join(arrays)} (docs/hand_tracks.md)")

@@ -45,7 +45,10 @@ def names_in(file: "h5py.File", group: str) -> list[str]:
         return []
     if not isinstance(found, h5py.Group):
         raise RecordingError(f"{file.filename}: {group} is an array, a group is wanted there")
-    return sorted(found)
+    names: list[object] = list(found)
+    if not all(isinstance(name, str) for name in names):
+        raise RecordingError(f"{file.filename}: {group} holds a name that is no text; copy or record it again")
+    return sorted(map(str, names))
 
 
 def dataset(file: "h5py.File", name: str) -> "h5py.Dataset | None":

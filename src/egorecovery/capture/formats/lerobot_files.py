@@ -1,6 +1,5 @@
 """The metadata of a LeRobot v3.0 data set: features, and where the frames of each episode are."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from egorecovery.errors import RecordingError
+from egorecovery.storage.bounded_json import read_named_json
 
 VERSION = "v3.0"
 INFO = "meta/info.json"
@@ -135,14 +135,7 @@ def _info(root: Path) -> dict[str, Any]:
     if not path.is_file():
         raise RecordingError(f"{root}: no LeRobot data set there, it has no {INFO}")
     path = inside(root, INFO)
-    if path.stat().st_size > LARGEST_JSON:
-        raise RecordingError(f"{path} has {path.stat().st_size} bytes, at most {LARGEST_JSON} are read")
-    try:
-        info = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise RecordingError(f"{path}: not JSON ({_first_line(error)})") from None
-    if not isinstance(info, dict):
-        raise RecordingError(f"{path} must hold an object, it holds a {type(info).__name__}")
+    info = read_named_json(path, RecordingError, "copy or download it again", largest=LARGEST_JSON)
     version = info.get("codebase_version")
     if version != VERSION:
         older = isinstance(version, str) and re.fullmatch(r"v[12]\.\d+", version)

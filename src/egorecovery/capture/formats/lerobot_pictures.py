@@ -13,6 +13,7 @@ from numpy import ndarray
 
 from egorecovery.capture.formats.lerobot_files import Feature, VideoSpan
 from egorecovery.capture.formats.pictures import jpeg_size_hw, require_size
+from egorecovery.capture.video_file import opened_video
 from egorecovery.errors import RecordingError
 
 NEAR = 0.3  # of a frame: a picture farther from a sample's time is another sample's
@@ -25,13 +26,12 @@ def frames_of_video(
     path: Path, span: VideoSpan, feature: Feature, times_s: Float[ndarray, " N"], rate_hz: float
 ) -> Iterator[ndarray]:
     """The picture at each of these times of an episode, decoded once and in order."""
-    import av
     from av.error import FFmpegError
 
     wanted = iter(span.from_s + times_s)
     target_s, found = next(wanted), 0
     try:
-        with av.open(str(path)) as container:
+        with opened_video(path, named=True) as container:  # looked at by `lerobot_files.inside`
             stream = container.streams.video[0]
             stream.thread_type = "NONE"  # pictures are decoded by several processes
             require_size((stream.height, stream.width), str(path))

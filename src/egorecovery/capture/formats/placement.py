@@ -1,6 +1,6 @@
 """Where a data set's coordinates lie in the workspace: a file with one rigid transform, or one per side."""
 
-import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from egorecovery.episodes import Side
 from egorecovery.errors import RecordingError
+from egorecovery.storage import bounded_json
 
 TOLERANCE = 1e-3  # of a rotation matrix that was written with a few digits
 MAX_FILE_BYTES = 64 * 1024
@@ -32,7 +33,7 @@ class Placement:
 
     @classmethod
     def load(cls, path: Path) -> "Placement":
-        record = read_json(path)
+        record = read_json(Path(os.path.realpath(path)))  # a person named it, and may name a link
         known = {"workspace_from_data", "left", "right", "tool_axes"}
         unknown = set(record) - known
         if unknown:
@@ -57,7 +58,7 @@ def rigid(values: object, where: str) -> Float[ndarray, "4 4"]:
     """A 4x4 matrix that turns and moves, and neither scales nor mirrors."""
     try:
         matrix = np.array(values, np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         matrix = np.empty(0)
     if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
         raise RecordingError(f"{where} must be four rows of four numbers")
@@ -72,16 +73,11 @@ def rigid(values: object, where: str) -> Float[ndarray, "4 4"]:
 
 
 def read_json(path: Path) -> dict[str, object]:
-    """A small object."""
+    """A small object beside somebody's data: no link is followed."""
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise RecordingError(f"{path} has {path.stat().st_size} bytes; a transform has a few hundred")
-        record = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise RecordingError(f"{path} cannot be read as JSON ({error}); see docs/hand_tracks.md") from None
-    if not isinstance(record, dict):
-        raise RecordingError(f'{path}: wants an object with "workspace_from_data", four rows of four numbers')
-    return record
+        return bounded_json.read_json(path, RecordingError, "see docs/hand_tracks.md", largest=MAX_FILE_BYTES)
+    except OSError as error:
+        raise RecordingError(f"{path} cannot be read ({error}); see docs/hand_tracks.md") from None
 
 
 def _tool_axes(record: object, path: Path) -> Float[ndarray, "3 3"]:

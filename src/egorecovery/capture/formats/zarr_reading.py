@@ -1,6 +1,5 @@
 """Zarr v3 groups of unknown origin: plain arrays by name, checked on paper before zarr opens them."""
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,8 @@ import numpy as np
 from numpy import ndarray
 
 from egorecovery.errors import RecordingError
+from egorecovery.storage.bounded_json import read_json
+from egorecovery.storage.containment import strange_files
 
 MAX_METADATA_BYTES = 8 * 2**20
 MAX_STREAM_BYTES = 256 * 2**20  # of one array of numbers, padding included
@@ -89,9 +90,8 @@ class ZarrGroup:
         from egorecovery.capture.formats.zarr_codecs import bounded_codecs
 
         folder = self.path / name
-        linked = [p for p in folder.rglob("*") if p.is_symlink()]
-        if linked:
-            raise RecordingError(f"{linked[0]} is a link; copy what it points to")
+        if strange := strange_files(folder):
+            raise RecordingError(f"{strange[0]} is a link or a special file; copy what it points to")
         try:
             with bounded_codecs():
                 yield zarr.open_array(folder, mode="r", zarr_format=3)
@@ -106,14 +106,12 @@ def _header(folder: Path) -> dict[str, Any]:
     if folder.is_symlink() or path.is_symlink():
         raise RecordingError(f"{folder} is or holds a link; give the folder itself")
     try:
-        if path.stat().st_size > MAX_METADATA_BYTES:
-            raise RecordingError(f"{path} has {path.stat().st_size} bytes, at most {MAX_METADATA_BYTES} are read")
-        header = json.loads(path.read_bytes())
+        header = read_json(path, RecordingError, "copy it again", largest=MAX_METADATA_BYTES)
     except FileNotFoundError:
         raise RecordingError(f"{path} is missing; a Zarr v3 group or array is wanted") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise RecordingError(f"{path} cannot be read as JSON ({error})") from error
-    if not isinstance(header, dict) or header.get("zarr_format") != 3:
+    except OSError as error:
+        raise RecordingError(f"{path} cannot be read ({error})") from error
+    if header.get("zarr_format") != 3:
         raise RecordingError(f"{path} is not Zarr version 3")
     return header
 
@@ -128,7 +126,8 @@ def _check_array(header: dict[str, Any], kinds: tuple[str, ...], where: Path) ->
         raise RecordingError(f"{where} holds {header.get('data_type')!r}; {' or '.join(kinds)} wanted")
     if header.get("storage_transformers"):
         raise RecordingError(f"{where} has storage transformers, which are not known")
-    chunk = grid.get("configuration", {}).get("chunk_shape") if isinstance(grid, dict) else None
+    inner = grid.get("configuration") if isinstance(grid, dict) else None
+    chunk = inner.get("chunk_shape") if isinstance(inner, dict) else None
     _check_chunk(chunk, header, where)
     _check_codecs(header.get("codecs"), header, where, within=())
 

@@ -12,9 +12,10 @@ from numpy import ndarray
 from egorecovery.capture.hand_tracking.placing import curls_like_a_right_hand, placed_hand
 from egorecovery.capture.hand_tracking.tracker import FoundHand, HandTracker
 from egorecovery.capture.recording import HANDS, RawCamera
-from egorecovery.capture.recording_images import DAMAGE
+from egorecovery.capture.recording_images import reading
 from egorecovery.errors import RecordingError
 from egorecovery.storage.atomic_io import write_file
+from egorecovery.storage.containment import require_regular
 
 ENOUGH = 10  # bent hands that must contradict the tracker before its word is doubted
 
@@ -93,10 +94,9 @@ def camera_poses(path: Path | None, frames: int) -> Float[ndarray, "N 4 4"]:
     """Of a file, or of a camera that stands still and whose frame is the world."""
     if path is None:
         return np.tile(np.eye(4), (frames, 1, 1))
-    try:
+    with reading(path):
+        require_regular(path.resolve())  # a person named it, and may name a link
         poses = np.load(path, allow_pickle=False, mmap_mode="r")
-    except DAMAGE as error:
-        raise RecordingError(f"{path} cannot be read ({error}); write it with np.save") from None
     if not isinstance(poses, ndarray) or poses.shape != (frames, 4, 4) or poses.dtype.kind != "f":
         raise RecordingError(f"{path} must hold one 4 x 4 pose for each of the {frames} pictures")
     return np.asarray(poses, np.float64)

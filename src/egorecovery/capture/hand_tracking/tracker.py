@@ -1,6 +1,5 @@
 """Our end of a hand tracker that runs as a subprocess: pictures to its standard input, answers from its output."""
 
-import json
 import math
 import queue
 import subprocess
@@ -18,6 +17,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from egorecovery.errors import RecordingError
+from egorecovery.storage.bounded_json import BadJson, parse_json
 
 WORKER = Path(__file__).with_name("mediapipe_worker.py")
 START_S, ANSWER_S = 120.0, 30.0  # a first import of MediaPipe on a slow disk takes half a minute
@@ -85,7 +85,7 @@ class HandTracker:
                 pixels=np.array(record["pixels"], np.float64),
                 metres=np.array(record["metres"], np.float64),
             )
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, OverflowError, TypeError, ValueError):
             raise self._failed("described a hand that is none") from None
         good = hand.label in ("Left", "Right") and 0 <= hand.score <= 1 + 1e-6 and math.isfinite(hand.score)
         good = good and hand.pixels.shape == (POINTS, 2) and hand.metres.shape == (POINTS, 3)
@@ -101,8 +101,8 @@ class HandTracker:
         if not line:
             raise self._failed("ended")
         try:
-            answer = json.loads(line)
-        except (ValueError, RecursionError):
+            answer = parse_json(line)
+        except BadJson:
             answer = None
         if not isinstance(answer, dict):
             raise self._failed("gave an answer that is none")

@@ -1,11 +1,11 @@
 """The written rules that a rater sees beside a video."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from egorecovery.storage.bounded_json import read_named_json
 from egorecovery.studio.scoring.errors import ScoringError
 
 WRITTEN = Path(__file__).with_name("criteria.json")
@@ -49,8 +49,8 @@ def criteria_for(tasks: Iterable[str], own: Path | None = None) -> dict[str, Cri
 
 
 def _read(path: Path) -> dict[str, Criteria]:
+    written = read_named_json(path, ScoringError)
     try:
-        written = json.loads(path.read_text(encoding="utf-8"))
         every_task = _sentences(written.get("every_task", []))
         return {str(task): _criteria(fields, every_task) for task, fields in written["tasks"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from egorecovery.capture.video_file import opened_video
 from egorecovery.episodes.pictures import GAP_PX
+from egorecovery.errors import RecordingError
 from egorecovery.evaluation.video import PANEL_PX
 from egorecovery.studio.scoring.errors import ScoringError
 
@@ -55,20 +57,19 @@ def neutral_copy(source: Path, target: Path, crop_top_px: int = 0) -> VideoFacts
         if found.playable and found.steady and not found.rotation and not crop_top_px:
             return _copy(source, target, found.rate)
         return _encode(source, target, found, crop_top_px)
-    except (FFmpegError, OSError, ValueError) as error:
+    except (FFmpegError, OSError, RecordingError, ValueError) as error:
         target.unlink(missing_ok=True)
         raise ScoringError(f"{source} cannot be read as a video ({error}); export it again, as mp4 say") from error
 
 
 def panel_rows(film: Path) -> int:
     """Rows at the top of a rollout's film that name the policy, its gate and the outcome; refused where unclear."""
-    import av
     from av.error import FFmpegError
 
     try:
-        with av.open(str(film)) as container:
+        with opened_video(film, named=True) as container:
             picture = next(container.decode(video=0)).to_ndarray(format="gray")
-    except (FFmpegError, OSError, StopIteration, IndexError) as error:
+    except (FFmpegError, OSError, RecordingError, StopIteration, IndexError) as error:
         raise ScoringError(f"{film} cannot be read as a video ({error}); film the rollout again") from error
     edge = picture[PANEL_PX - 3 : PANEL_PX + 1]  # nothing is drawn there
     if len(picture) < PANEL_PX + GAP_PX + 16 or np.percentile(edge, 2) < WHITE:
@@ -81,15 +82,14 @@ def panel_rows(film: Path) -> int:
 
 def _look(source: Path) -> _Source:
     """Reads all packets, which is fast, and decodes one frame."""
-    import av
 
-    with av.open(str(source)) as container:
+    with opened_video(source, named=True) as container:
         video = _video(container, source)
         playable = video.codec_context.name == "h264" and video.codec_context.pix_fmt in PLAYABLE_PIXELS
         average, tick_s = video.average_rate or video.guessed_rate, video.time_base
         packets = [packet for packet in container.demux(video) if packet.size]
         times = sorted(packet.pts for packet in packets if packet.pts is not None)
-    with av.open(str(source)) as container:
+    with opened_video(source, named=True) as container:
         first = next(container.decode(_video(container, source)), None)
     if first is None:
         raise ScoringError(f"{source} has no picture that can be decoded; was its recording cut off? export it again")
@@ -109,11 +109,10 @@ def _video(container: Any, source: Path) -> Any:
 
 
 def _copy(source: Path, target: Path, rate: Fraction) -> VideoFacts:
-    import av
     from av.bitstream import BitStreamFilterContext
 
     frames = 0
-    with av.open(str(source)) as read, _neutral_mp4(target) as written:
+    with opened_video(source, named=True) as read, _neutral_mp4(target) as written:
         video = _video(read, source)
         copy = written.add_stream_from_template(video)
         copy.metadata.clear()
@@ -128,12 +127,11 @@ def _copy(source: Path, target: Path, rate: Fraction) -> VideoFacts:
 
 
 def _encode(source: Path, target: Path, found: _Source, crop_top_px: int) -> VideoFacts:
-    import av
     from av.bitstream import BitStreamFilterContext
 
     rate = min(found.rate, Fraction(FASTEST_HZ)).limit_denominator(1001)
     frames = 0
-    with av.open(str(source)) as read, _neutral_mp4(target) as written:
+    with opened_video(source, named=True) as read, _neutral_mp4(target) as written:
         options = {**ENCODING, "g": str(max(1, round(rate)))}  # a key frame a second: stepping back stays quick
         copy = written.add_stream("libx264", rate=rate, options=options)
         copy.pix_fmt = "yuv420p"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from egorecovery.errors import StoreDamaged
 from egorecovery.studio.scoring.errors import ScoringError, StaleRating
 from egorecovery.studio.scoring.session import Plan
 
@@ -46,8 +47,13 @@ class Ratings:
         self._done: dict[_Person, list[Rating]] = {}  # without what was undone
         self._revisions: dict[tuple[_Person, str], int] = {}
         self.adjudicating = self.unblinded = False
-        for line in lines:
-            self._add(line)
+        for number, line in enumerate(lines, start=1):
+            try:
+                self._add(line)
+            except (IndexError, KeyError, TypeError) as error:
+                raise StoreDamaged(
+                    f"line {number} of the ratings is none of this session ({error!r:.120}); copy the session again"
+                ) from None
 
     def _add(self, line: Line) -> None:
         kind = line["kind"]
@@ -55,6 +61,7 @@ class Ratings:
             self.adjudicating |= kind == ADJUDICATING
             self.unblinded |= kind == UNBLINDED
             return
+        _require_types(line)
         person = _person(line["role"], line["by"])
         self._revisions[person, line["video"]] = line["revision"]
         done = self._done.setdefault(person, [])
@@ -169,6 +176,19 @@ class Ratings:
         elif by not in self.raters and len(self.raters) >= self.plan.raters:
             names = " and ".join(self.raters)
             raise ScoringError(f"this session has its {self.plan.raters} raters, {names}; somebody else can adjudicate")
+
+
+def _require_types(line: Line) -> None:
+    texts = [line[name] for name in ("role", "by", "video", "at")] + [line.get("note", ""), line.get("verdict", "")]
+    verdicts = ("success", "failure") if line["kind"] == "rating" else ("",)
+    if (
+        not all(isinstance(text, str) for text in texts)
+        or type(line["revision"]) is not int
+        or line["kind"] not in ("rating", "undo")
+        or line["role"] not in ("rater", "adjudicator")
+        or line.get("verdict", "") not in verdicts
+    ):
+        raise TypeError("a field of another type")
 
 
 def _require_words(rating: Rating) -> None:

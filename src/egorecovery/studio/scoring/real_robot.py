@@ -9,13 +9,13 @@ from pathlib import Path
 from egorecovery.evaluation.protocol import REGIMES, Regime
 from egorecovery.evaluation.results import RolloutRecord, Subject
 from egorecovery.evaluation.rollout import Result
+from egorecovery.evaluation.rollout_videos import VIDEO_NAMES
 from egorecovery.studio.scoring.clip import Clip
 from egorecovery.studio.scoring.errors import ScoringError
 
 REQUIRED = ("video", "task", "method", "start", "regime")
 OPTIONAL = ("mode", "seed", "duration_s", "verdict")
 VERDICTS: tuple[Result, ...] = ("success", "failure")
-VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v")
 REAL_ROBOT = "real_robot"  # the protocol's name, and that of its set of starts: start 3 is the same for all methods
 _NAME = re.compile(r"(?P<task>\w+)-(?P<regime>initial|recovery)-(?P<start>\d+)")
 _LAYOUT = "METHOD/TASK-REGIME-START.mp4, such as baseline/cup_brush-recovery-003.mp4"
@@ -66,7 +66,7 @@ def clips_of_table(table: Path) -> tuple[list[Clip], list[str]]:
 def clips_of_folder(root: Path) -> list[Clip]:
     """Videos that lie as METHOD/TASK-REGIME-START.mp4."""
     clips = []
-    for video in sorted(path for path in root.glob("*/*") if path.suffix.lower() in VIDEOS):
+    for video in sorted(path for path in root.glob("*/*") if path.suffix.lower() in VIDEO_NAMES):
         named = _NAME.fullmatch(video.stem)
         if named is None:
             raise ScoringError(f"{video} is not named {_LAYOUT}; rename it, or list the videos in a CSV file")

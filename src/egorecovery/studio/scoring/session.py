@@ -7,6 +7,7 @@ SESSION/plan.json       sealed: videos by random names, tasks, written criteria,
 """
 
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from egorecovery.errors import StoreDamaged
 from egorecovery.randomness import generator_for
 from egorecovery.storage.atomic_io import sync_directory, sync_tree, write_file
 from egorecovery.storage.checksummed_json import digest, read_checksummed, with_checksum
+from egorecovery.storage.containment import inside, is_file
 from egorecovery.storage.journal import Journal
 from egorecovery.studio.scoring.clip import Clip
 from egorecovery.studio.scoring.criteria import Criteria
@@ -28,6 +30,7 @@ from egorecovery.studio.scoring.neutral_video import VideoFacts, neutral_copy
 SCHEMA = 1
 PLAN, KEY, RATINGS, VIDEOS = "plan.json", "key.json", "ratings.jsonl", "videos"
 ID_BYTES = 6
+_ID = re.compile(r"[0-9a-f]{12}")
 MOST_RATERS = 2
 Progress = Callable[[int, int], None]
 
@@ -69,6 +72,27 @@ class Plan:
         videos = tuple(BlindVideo.of(video) for video in fields.pop("videos"))
         return cls(**fields, criteria=criteria, videos=videos)
 
+    def require_sane(self) -> None:
+        """Raises for a plan that nobody's program wrote: ids become names of files, numbers go to a player."""
+        texts = [self.created_at, self.key_digest, *(video.task for video in self.videos)]
+        texts += [text for rules in self.criteria.values() for text in (rules.title, *rules.success, *rules.failure)]
+        texts += [text for rules in self.criteria.values() for text in (*rules.allowed, *rules.every_task)]
+        counts = [self.seed, *(video.bytes for video in self.videos)]
+        facts = [number for video in self.videos for number in asdict(video.facts).values()]
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("a text is none")
+        if any(type(number) is not int or not 0 <= number < 1 << 63 for number in counts):
+            raise TypeError("a count is none")
+        if any(type(number) not in (int, float) or not 0 < number < 1e9 for number in facts):
+            raise TypeError("the facts of a video are none")
+        if type(self.raters) is not int or not 1 <= self.raters <= MOST_RATERS:
+            raise ValueError("the number of raters is none")
+        ids = [video.id for video in self.videos]
+        if len(set(ids)) != len(ids) or not all(isinstance(one, str) and _ID.fullmatch(one) for one in ids):
+            raise ValueError("the name of a video is none")
+        if missing := {video.task for video in self.videos} - self.criteria.keys():
+            raise ValueError(f"no criteria for {min(missing)}")
+
     def order(self, rater: str) -> list[BlindVideo]:
         """Each rater's own, so that fatigue falls on other videos; task by task, so that one set of rules is in mind.
 
@@ -92,7 +116,7 @@ class Session:
         return Journal(self.root / RATINGS)
 
     def video_file(self, video: BlindVideo) -> Path:
-        return self.root / VIDEOS / f"{video.id}.mp4"
+        return inside(self.root, VIDEOS, f"{video.id}.mp4")
 
 
 def is_session(path: Path) -> bool:
@@ -102,13 +126,17 @@ def is_session(path: Path) -> bool:
 def open_session(root: Path) -> Session:
     if not is_session(root):
         raise ScoringError(f"{root} is not a scoring session: it has no {PLAN} and {VIDEOS}/")
-    record = read_checksummed(root / PLAN)
+    record = read_checksummed(inside(root, PLAN))
     if record.get("schema") != SCHEMA:
         raise ScoringError(f"{root / PLAN} has schema {record.get('schema')}, this version reads {SCHEMA}")
-    session = Session(root=root, plan=Plan.of(record))
+    try:
+        session = Session(root=root, plan=Plan.of(record))
+        session.plan.require_sane()
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise StoreDamaged(f"{root / PLAN} is no plan of a session ({error!r:.200}); copy the session again") from None
     for video in session.plan.videos:
         path = session.video_file(video)
-        if not path.is_file() or path.stat().st_size != video.bytes:
+        if not is_file(path) or path.stat().st_size != video.bytes:
             raise StoreDamaged(f"{path} is missing or not as it was written; copy the whole session once more")
     return session
 
