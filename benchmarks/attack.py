@@ -32,6 +32,8 @@ import tyro
 TESTS = Path(__file__).parent.parent / "tests"
 sys.path.insert(0, str(TESTS))
 
+from egorecovery.experiments.report import write_report  # noqa: E402
+
 from attacks import (  # noqa: E402 - after the path of the examples
     change_attributes,
     fifo,
@@ -47,7 +49,6 @@ from egorecovery.episodes import EpisodeStore  # noqa: E402
 from egorecovery.errors import EgoRecoveryError  # noqa: E402
 from egorecovery.experiments import ExperimentFolder, merge  # noqa: E402
 from egorecovery.experiments.damage import experiment_damages  # noqa: E402
-from egorecovery.experiments.report import write_report  # noqa: E402
 from egorecovery.intent import LabelStore, label_store  # noqa: E402
 from egorecovery.intent.store_damage import store_damages  # noqa: E402
 from egorecovery.policy.inference import load_action_source  # noqa: E402

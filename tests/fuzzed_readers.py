@@ -147,9 +147,10 @@ def _experiment(root: Path) -> None:
 def _read_experiment(root: Path) -> None:
     import shutil
 
+    from egorecovery.experiments.report import write_report
+
     from egorecovery.experiments import ExperimentFolder, merge
     from egorecovery.experiments.damage import experiment_damages, experiment_notes
-    from egorecovery.experiments.report import write_report
     from tiny_experiment import SUITE
 
     home, out = root / "experiment", root / "merged"

@@ -1,7 +1,6 @@
 """The report's charts: rates over amounts of data beside the paper's, training curves, the gate over time."""
 
 import base64
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
