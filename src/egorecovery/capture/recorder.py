@@ -112,6 +112,9 @@ class Recorder:
             self._leave(now_s)
             self._enter(State.SETTING_UP, now_s)
             self.last = "every stream delivers"
+        elif self.state is State.SYNCHRONISING and lost:
+            name, why = next(iter(lost.items()))
+            self.last = f"waiting for {name}: {why}"
         if self.state is not State.RECORDING or self._clip is None:
             return
         replays = [worker.sensor for worker in self.workers.values() if worker.sensor.replayed]

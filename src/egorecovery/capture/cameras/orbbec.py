@@ -37,9 +37,9 @@ class OrbbecCamera(CameraDriver):
         impatient.start()
         try:
             self.intrinsics, self._synchronised = self._described()
-        except CaptureError:
+        except CaptureError as error:
             self.close()
-            raise
+            raise CaptureError(f"{spec.camera}: {error}") from error
         finally:
             impatient.cancel()
         self._clock = DeviceClock(self.described)

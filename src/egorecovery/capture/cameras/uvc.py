@@ -1,5 +1,6 @@
 """USB cameras by Video4Linux, through PyAV. What the camera compressed itself is kept byte for byte."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,15 @@ from egorecovery.errors import CaptureError
 USUAL_SIZE_WH = (640, 480)
 FIRST_PICTURE_S = 5.0  # a camera that shows nothing for this long is not going to
 JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
+REMEDIES = {  # what the kernel says when a device cannot be opened, and what to do about it
+    errno.ENOENT: "is not there",
+    errno.EACCES: "may not be read by you; add yourself to the group 'video' (sudo usermod -aG video $USER), log in again",
+    errno.EPERM: "may not be read by you; add yourself to the group 'video' (sudo usermod -aG video $USER), log in again",
+    errno.EBUSY: "is in use by another program; close that one",
+    errno.ENOTTY: "is no camera",
+    errno.ENODEV: "delivers no pictures; many cameras have a second device beside the one with pictures",
+    errno.EINVAL: "does not offer what was asked for; 'v4l2-ctl --list-formats-ext -d DEVICE' lists formats and sizes",
+}
 
 
 class UvcCamera(CameraDriver):
@@ -27,6 +37,8 @@ class UvcCamera(CameraDriver):
         from av.error import FFmpegError
 
         self.described, self.rate_hz = spec.described, spec.fps()
+        if not spec.target:
+            raise CaptureError(f"{spec.camera}: name the device, as in {spec.camera}=uvc:/dev/video0; {_devices()}")
         width, height = spec.size_wh(USUAL_SIZE_WH)
         options = {"video_size": f"{width}x{height}", "framerate": f"{self.rate_hz:g}"}
         options["input_format"] = spec.options.get("format", "mjpeg")
@@ -38,7 +50,7 @@ class UvcCamera(CameraDriver):
                 timeout=(FIRST_PICTURE_S, FIRST_PICTURE_S),
             )
         except (FFmpegError, OSError, ValueError) as error:
-            raise CaptureError(_cannot_open(spec, str(error))) from error
+            raise CaptureError(_cannot_open(spec, error)) from error
         self._stream = self._container.streams.video[0]
         size_wh = int(self._stream.codec_context.width), int(self._stream.codec_context.height)
         given = spec.options.get("calibration")
@@ -91,9 +103,12 @@ def _whole_jpeg(payload: bytes) -> bytes | None:
     return payload[: end + 2] if payload.startswith(JPEG_START) and end > 0 else None
 
 
-def _cannot_open(spec: CameraSpec, reason: str) -> str:
-    there = ", ".join(sorted(str(path) for path in Path("/dev").glob("video*"))) or "none"
-    return (
-        f"{spec.camera}: {spec.target} cannot be opened as a camera ({reason}); there are: {there}. "
-        f"Is another program using it, and may you read it (group 'video')? Its sizes: v4l2-ctl --list-formats-ext"
-    )
+def _cannot_open(spec: CameraSpec, error: Exception) -> str:
+    number = getattr(error, "errno", None)
+    remedy = REMEDIES.get(number) if isinstance(number, int) else None
+    return f"{spec.camera}: {spec.target} {remedy or f'cannot be opened as a camera ({error})'}; {_devices()}"
+
+
+def _devices() -> str:
+    there = sorted(str(path) for path in Path("/dev").glob("video*"))
+    return f"video devices of this machine: {', '.join(there)}" if there else "this machine has no video device"

@@ -138,6 +138,11 @@ class AlohaFiles(Importer):
             f"the files have no colour order: {order} is taken; where colours look wrong, --channel-order {other}",
             "the files have no calibration: a lens of 53 degrees is assumed",
         ]
+        if not all(span.given for span in self.reading.grippers.values()):
+            notes.append(
+                "grippers are scaled by the data set's extremes: where none ever closed on nothing, 0 is the width of "
+                "what it held; --gripper-range gives the gripper's own readings"
+            )
         ignored = Counter(n for file in self.files for n in file.cameras if n not in self.cameras.values())
         notes += [f"camera {name} of {count} episodes is left out" for name, count in sorted(ignored.items())]
         return notes
