@@ -17,10 +17,11 @@ from egorecovery.errors import CaptureError
 USUAL_SIZE_WH = (640, 480)
 FIRST_PICTURE_S = 5.0  # a camera that shows nothing for this long is not going to
 JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
+NOT_ALLOWED = "may not be read by you; join the group 'video' (sudo usermod -aG video $USER) and log in again"
 REMEDIES = {  # what the kernel says when a device cannot be opened, and what to do about it
     errno.ENOENT: "is not there",
-    errno.EACCES: "may not be read by you; add yourself to the group 'video' (sudo usermod -aG video $USER), log in again",
-    errno.EPERM: "may not be read by you; add yourself to the group 'video' (sudo usermod -aG video $USER), log in again",
+    errno.EACCES: NOT_ALLOWED,
+    errno.EPERM: NOT_ALLOWED,
     errno.EBUSY: "is in use by another program; close that one",
     errno.ENOTTY: "is no camera",
     errno.ENODEV: "delivers no pictures; many cameras have a second device beside the one with pictures",
