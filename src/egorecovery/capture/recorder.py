@@ -178,7 +178,7 @@ class Recorder:
         now_s = self._clock.now_s()
         was = self.state
         if was is State.STAGING or was is State.RESETTING:
-            self._staging_s = now_s - self._since_s  # without a key between them, putting back is part of staging
+            self._staging_s = now_s - self._since_s  # without a key between them, the reset is part of staging
             if was is State.RESETTING:
                 self._end_reset(self._since_s)
         else:
@@ -229,7 +229,7 @@ class Recorder:
         return f"discarded {clip.name}: {reason}" if reason else f"recorded {clip.name} ({facts.seconds:.1f} s)"
 
     def _end_reset(self, end_s: float, *, keep: bool = False) -> None:
-        """Writes down how long judging and putting back took, in the log and beside the clip."""
+        """Writes down how long judging and reset took, in the log and beside the clip."""
         if self._verdict is None:
             return
         attempt, made = self._verdict

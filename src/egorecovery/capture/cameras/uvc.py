@@ -53,20 +53,36 @@ class UvcCamera(CameraDriver):
         except (FFmpegError, OSError, ValueError) as error:
             raise CaptureError(_cannot_open(spec, error)) from error
         self._stream = self._container.streams.video[0]
-        size_wh = int(self._stream.codec_context.width), int(self._stream.codec_context.height)
-        given = spec.options.get("calibration")
-        self.guessed_intrinsics = given is None
-        try:
-            self.intrinsics = guessed_intrinsics(size_wh) if given is None else calibration(Path(given), size_wh)
-        except CaptureError:
-            self._container.close()
-            raise
         if self._stream.average_rate:
             self.rate_hz = float(self._stream.average_rate)
         self._clock = clock or DeviceClock(self.described)
         self._closed = False
+        self._shots = self._delivered()
+        given = spec.options.get("calibration")
+        self.guessed_intrinsics = given is None
+        try:
+            # The first picture tells its size: of a size that was not asked for ffmpeg may take a frame for a field.
+            self._first = next(self._shots, None)
+            if self._first is None:
+                raise CaptureError(f"{spec.camera}: {spec.target} delivers no picture")
+            size_wh = _size_wh(self._first.jpeg)
+            if "size" in spec.options and size_wh != (width, height):
+                raise CaptureError(
+                    f"{spec.camera}: {spec.target} gives {size_wh[0]}x{size_wh[1]}, {width}x{height} is asked for; "
+                    f"'v4l2-ctl --list-formats-ext -d {spec.target}' lists what it offers"
+                )
+            self.intrinsics = guessed_intrinsics(size_wh) if given is None else calibration(Path(given), size_wh)
+        except CaptureError:
+            self._container.close()
+            raise
 
     def items(self) -> Iterator[Shot]:
+        if self._first is not None:
+            first, self._first = self._first, None
+            yield first
+        yield from self._shots
+
+    def _delivered(self) -> Iterator[Shot]:
         from av.error import FFmpegError
 
         passed_through = self._stream.codec_context.name == "mjpeg"
@@ -102,6 +118,14 @@ def _whole_jpeg(payload: bytes) -> bytes | None:
     """Some cameras pad their pictures after the end; torn ones, which have none, are left out and count as dropped."""
     end = payload.rfind(JPEG_END)
     return payload[: end + 2] if payload.startswith(JPEG_START) and end > 0 else None
+
+
+def _size_wh(jpeg: bytes) -> tuple[int, int]:
+    try:
+        height, width, *_ = simplejpeg.decode_jpeg_header(jpeg)
+    except ValueError as error:
+        raise CaptureError(f"the camera's first picture is no JPEG ({error}); try format=yuyv422") from None
+    return int(width), int(height)
 
 
 def _cannot_open(spec: CameraSpec, error: Exception) -> str:

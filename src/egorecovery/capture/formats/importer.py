@@ -138,8 +138,8 @@ def episode_numbers(files: Sequence[Path]) -> dict[Path, int]:
     """
     named = [trailing_number(file) for file in files]
     numbers = [number for number in named if number is not None]
-    told = numbers if len(set(numbers)) == len(files) else range(len(files))
-    return dict(zip(files, told, strict=True))
+    chosen = numbers if len(set(numbers)) == len(files) else range(len(files))
+    return dict(zip(files, chosen, strict=True))
 
 
 def trailing_number(file: Path) -> int | None:
