@@ -44,7 +44,7 @@ def outcomes(*failures: str) -> Outcomes:
     ("without", "with_clips", "ending"),
     [
         ("-" * 12, "+" * 12, "from 12 of 12 failures, without them from 0."),
-        ("+" * 12, "-" * 12, "from 0 of 12 failures, without them from 12: they do harm."),
+        ("+" * 12, "-" * 12, "from 0 of 12 failures, without them from 12: here they do harm."),
         ("+-" * 6, "++" * 2 + "+-" * 4, "from 8 of 12 failures, without them from 6: too close to call."),
     ],
 )
@@ -82,7 +82,7 @@ def test_the_page_stands_alone_and_shows_films_counts_and_why_these_starts(tmp_p
     html = page(tmp_path)
     assert not re.search(r"https?:|//cdn", html)
     assert len(re.findall(r"<video [^>]*muted loop autoplay playsinline", html)) == 2 * len(METHODS)
-    assert "Chosen because outcomes differ" in html
+    assert "chosen because the policies differ here" in html
     assert html.index("<video") < html.index("How often they succeed") < html.index("<details>")
     for count in ("<b>0</b> of 4", "<b>2</b> of 4", "<b>4</b> of 4"):
         assert count in html

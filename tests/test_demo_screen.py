@@ -19,14 +19,14 @@ class Clock:
         return self.now_s
 
 
-def training(method: str, done: int, total: int = 1200) -> Event:
+def training(method: str, done: int, total: int = 2400) -> Event:
     return Event(kind="progress", what=f"a-{method}", label=method, stage="training", done=done, total=total)
 
 
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        (training(ROBOT_RECOVERY, 20), "Training 2 of 3, with robot recoveries: 20 of 1,200 steps"),
+        (training(ROBOT_RECOVERY, 20), "Training 2 of 3, with robot recoveries: 20 of 2,400 steps"),
         (
             Event(kind="progress", what="cube_stack human_recovery", stage="data", done=7, total=202),
             "Collecting 3 of 3, human clips: 7 of 202 episodes",
@@ -43,10 +43,10 @@ def test_without_a_terminal_a_line_that_fits_80_columns_appears_now_and_then():
     with DemoScreen(DemoPlan(), Console(file=shown, width=80, markup=False), clock=clock) as screen:
         for second in range(100):
             clock.now_s = second
-            screen(training(ROBOT_RECOVERY, 20 * second // 2, 1200))
+            screen(training(ROBOT_RECOVERY, 20 * second // 2, 2400))
     lines = shown.getvalue().splitlines()
     assert len(lines) == pytest.approx(100 / PLAIN_LINES_S, abs=1)
-    assert lines[0].startswith("Training 2 of 3, with robot recoveries: 0 of 1,200 steps, about ")
+    assert lines[0].startswith("Training 2 of 3, with robot recoveries: 0 of 2,400 steps, about ")
     assert max(map(len, lines)) <= 80
 
 

@@ -151,7 +151,10 @@ def test_pictures_of_another_size_are_refused_by_both_sizes(made_up, tmp_path, c
     arguments = training_arguments(made_up, tmp_path / "run", {"policy.image_size": "64"}, steps=2, stream=stream)
     assert main(arguments) == 2
     said = capsys.readouterr().err
-    assert f"head pictures of {PIXELS} x {PIXELS}, the recipe wants 64 x 64; train with --set policy.image_size {PIXELS}" in said
+    assert (
+        f"head pictures of {PIXELS} x {PIXELS}, the recipe wants 64 x 64; train with --set policy.image_size {PIXELS}"
+        in said
+    )
 
 
 def test_a_camera_that_was_not_recorded_is_refused_by_name(made_up, tmp_path, capsys):

@@ -25,7 +25,8 @@ class Control:
 
     server: str
     """Such as ws://127.0.0.1:8000."""
-    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"]
+    task: str
+    """cup_brush, table_sweep, round_disk, cube_stack, or a task of your own (docs/tutorial_task.md)."""
     limits: Path
     """What the joints may do; examples/limits has files to start from."""
     robot: Literal["workcell"] = "workcell"

@@ -27,7 +27,7 @@ class Demo:
     quick: bool = False
     """Rollouts and films only, with policies that come with the package: under three minutes on two idle cores."""
     task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"] = "cube_stack"
-    steps: int = 1200
+    steps: int = 2400
     """Of each training."""
     rollouts: int | None = None
     """Per kind of start and policy; 50, or 12 with --quick, if not given."""

@@ -23,7 +23,8 @@ class Evaluate:
 
     checkpoint: Positional[Path]
     """A training run or one of its checkpoints, or 'hold_still' for the policy that does nothing."""
-    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"]
+    task: str
+    """cup_brush, table_sweep, round_disk, cube_stack, or a task of your own (docs/tutorial_task.md)."""
     regime: Literal["initial", "recovery", "both"] = "both"
     rollouts: int = 20
     """Per regime."""

@@ -9,7 +9,8 @@ from typing import Literal
 class Simulate:
     """Collect demonstrations in the simulated workcell; a run that was broken off goes on where it stopped."""
 
-    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"]
+    task: str
+    """cup_brush, table_sweep, round_disk, cube_stack, or a task of your own (docs/tutorial_task.md)."""
     source: Literal["robot_success", "robot_recovery", "human_success", "human_recovery"]
     episodes: int
     out: Path

@@ -9,12 +9,7 @@ from egorecovery.demo.plan import METHODS, NAMES, DemoPlan, demo_protocol
 def trained_here(plan: DemoPlan, cards: Mapping[str, Mapping[str, Any]], report: str) -> dict[str, Any]:
     """Of a demo that trained its policies; `report` is the file name of the experiment's full report."""
     seconds = {method: card["training"]["seconds"] for method, card in cards.items()}
-    lead = (
-        "Three small policies learn to stack cubes"
-        if plan.task == "cube_stack"
-        else "Three small policies learn the same task"
-    )
-    lead += " on this computer. Each learns from what the one before it had, and from one kind of demonstration more."
+    lead = f"{_opening(plan.task)} Three small policies, trained on this computer just now, try to recover."
     return {
         "lead": lead,
         "details": [
@@ -43,8 +38,8 @@ def shipped(plan: DemoPlan, provenance: Mapping[str, Any]) -> dict[str, Any]:
     ]
     return {
         "lead": (
-            "Three small policies that ship with EgoRecovery, tried on this computer just now. Each was trained on "
-            "what the one before it had, and on one kind of demonstration more."
+            f"{_opening(plan.task)} Three small policies that come with EgoRecovery try to recover, on this computer "
+            "just now."
         ),
         "details": [
             _learned(plan, None),
@@ -65,6 +60,11 @@ def shipped(plan: DemoPlan, provenance: Mapping[str, Any]) -> dict[str, Any]:
             },
         ],
     }
+
+
+def _opening(task: str) -> str:
+    goal = "The robot should put the yellow cube on the green one. " if task == "cube_stack" else ""
+    return f"{goal}Each film begins after an attempt has failed."
 
 
 def command(plan: DemoPlan) -> str:

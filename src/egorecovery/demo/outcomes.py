@@ -10,6 +10,9 @@ from egorecovery.evaluation import REGIMES, Regime, RolloutRecord
 from egorecovery.evaluation.statistics import Interval, Rate, mcnemar, newcombe, rate
 
 Pattern = tuple[bool, ...]  # who succeeds at a start, in the order of METHODS
+WORTH_NOTE = (
+    "Brackets are 95% intervals of the difference (Newcombe); p is of the exact McNemar test on the same starts."
+)
 SPREAD = "Two trainings of the same small policy differ by some ten points: one demo is one draw."
 CERTAIN = 0.05  # below it a difference on the same starts is told as one (exact McNemar, two-sided)
 
@@ -134,7 +137,7 @@ class Outcomes:
             f"{with_clips.rollouts} failures, without them from {without.successes}"
         )
         verdict = self.difference("recovery").verdict
-        return found + {"better": ".", "worse": ": they do harm.", "undecided": ": too close to call."}[verdict]
+        return found + {"better": ".", "worse": ": here they do harm.", "undecided": ": too close to call."}[verdict]
 
     def worth(self) -> str:
         """What the clips brought, from both kinds of starts."""
@@ -143,8 +146,11 @@ class Outcomes:
         for regime, starts in words.items():
             found = self.difference(regime)
             low, high = 100 * found.interval.low, 100 * found.interval.high
-            told.append(f"{100 * found.points:+.0f} points {starts} [{low:+.0f}, {high:+.0f}], p = {found.p_value:.2g}")
-        return (
-            f"What the human clips brought: {told[0]}; {told[1]} (95% Newcombe interval of the difference; exact "
-            f"McNemar test on the same starts). {SPREAD}"
-        )
+            told.append(
+                f"{100 * found.points:+.0f} points {starts} [{low:+.0f}, {high:+.0f}; p {p_words(found.p_value)}]"
+            )
+        return f"The human clips change success by {told[0]}, and by {told[1]}. {SPREAD}"
+
+
+def p_words(p_value: float) -> str:
+    return f"= {p_value:.2f}" if p_value >= 0.01 else f"= {p_value:.3f}" if p_value >= 0.001 else "below 0.001"

@@ -9,7 +9,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from egorecovery.demo.films import FASTER, Film
-from egorecovery.demo.outcomes import FilmedStart
+from egorecovery.demo.outcomes import WORTH_NOTE, FilmedStart
 from egorecovery.storage.atomic_io import write_file
 
 TASKS = {
@@ -71,11 +71,11 @@ def page_of(
             for start, shown in starts
         ],
         "films_note": (
-            f"Each row begins at one start; seen from outside, at {FASTER} times the speed. These starts are chosen "
-            "because the policies differ there: the first of each of the most frequent ways to differ. The chart says "
-            "how often each succeeds."
+            f"Each row begins at one start, seen from outside, at {FASTER} times the speed. The starts were chosen "
+            "because the policies differ there. The chart says how often each succeeds."
         ),
         "worth": summary["worth"],
+        "worth_note": WORTH_NOTE,
         "groups": [_group(policies, labels, regime) for regime in ("recovery", "initial")],
         "details": summary["details"],
     }
@@ -97,8 +97,8 @@ def _pattern_words(summary: Mapping[str, Any], start: FilmedStart, failures: int
     succeed = dict(zip((policy["method"] for policy in summary["policies"]), start.pattern, strict=True))
     count = next(one["starts"] for one in summary["patterns"] if one["succeed"] == succeed)
     return (
-        f"Chosen because outcomes differ: they are like this from {count} of {failures} failures, of which this is "
-        f"number {start.index + 1}."
+        f"Failure {start.index + 1} of {failures}, chosen because the policies differ here. Outcomes are like this "
+        f"from {count} of the {failures}."
     )
 
 

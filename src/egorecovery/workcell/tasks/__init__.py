@@ -1,10 +1,13 @@
-"""The four tasks of the paper, by name."""
+"""Tasks by name: the four of the paper, and those that other packages bring."""
 
 from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 
 from egorecovery.errors import RecipeError
 from egorecovery.workcell.scene import TaskScene
+
+ENTRY_POINTS = "egorecovery.tasks"  # under it a package names the scenes of its own tasks (docs/tutorial_task.md)
 
 _SCENES = {
     "cup_brush": "CupBrush",
@@ -16,7 +19,27 @@ _SCENES = {
 
 def scene_named(name: str) -> TaskScene:
     """The scene of a task."""
-    if name not in _SCENES:
-        raise RecipeError(f"the workcell has no task {name!r}; it has {', '.join(_SCENES)}")
-    make: Callable[[], TaskScene] = getattr(import_module(f"egorecovery.workcell.tasks.{name}"), _SCENES[name])
-    return make()
+    if name in _SCENES:
+        make: Callable[[], TaskScene] = getattr(import_module(f"egorecovery.workcell.tasks.{name}"), _SCENES[name])
+        return make()
+    installed = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    if name not in installed:
+        raise RecipeError(
+            f"the workcell has no task {name!r}; it has {', '.join([*_SCENES, *installed])}. A task of your own is "
+            f"installed as an entry point of the group {ENTRY_POINTS!r}"
+        )
+    return _own_scene(name, installed[name])
+
+
+def _own_scene(name: str, point: EntryPoint) -> TaskScene:
+    try:
+        scene = point.load()()
+    except Exception as error:
+        raise RecipeError(f"task {name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}") from error
+    wanted = [*TaskScene.__annotations__, *(member for member in vars(TaskScene) if not member.startswith("_"))]
+    missing = [member for member in wanted if not hasattr(scene, member)]
+    if missing:
+        raise RecipeError(f"task {name!r} ({point.value}) lacks {', '.join(missing)} of TaskScene")
+    if scene.task.name != name:
+        raise RecipeError(f"task {name!r} ({point.value}) calls itself {scene.task.name!r}: use one name for both")
+    return scene
