@@ -2,7 +2,10 @@
 
 import io
 import json
+import os
+import shutil
 import struct
+import subprocess
 import sys
 import time
 from itertools import islice, pairwise
@@ -91,6 +94,80 @@ def test_a_calibration_must_fit_the_pictures(film, tmp_path):
     (tmp_path / "bad.json").write_text('{"width": "wide"}')
     with pytest.raises(CaptureError, match="no calibration"):
         calibration(tmp_path / "bad.json", (640, 480))
+
+
+# What a process sees that has a camera of 64 x 48 pixels at 50 Hz, unplugged after 6 pictures, at /dev/video77.
+WITH_A_CAMERA = """
+import errno, json, os, time
+from egorecovery.capture.cameras.spec import CameraSpec
+from egorecovery.capture.cameras.uvc import UvcCamera
+from egorecovery.errors import CaptureError
+
+def camera(options=""):
+    return UvcCamera(CameraSpec.parse("head=uvc:/dev/video77" + options))
+
+def refusal(call):
+    try:
+        call()
+    except CaptureError as error:
+        return str(error)
+
+def look():
+    for shot in opened.items():
+        sent = open(os.environ["FAKE_V4L2"] + f"/{len(shots)}.jpg", "rb").read()
+        shots.append([shot.jpeg == sent, time.monotonic() - shot.captured_s])
+
+shots, opened = [], camera(",fps=50")
+seen = {"rate_hz": opened.rate_hz, "size": [opened.intrinsics.width, opened.intrinsics.height]}
+seen["unplugged"], seen["shots"] = refusal(look), shots
+seen["another size"] = refusal(lambda: camera(",size=640x480"))
+for name in ("EACCES", "EBUSY", "EINVAL", "EIO"):
+    os.environ["FAKE_V4L2_ERROR"] = str(getattr(errno, name))
+    seen[name] = refusal(camera)
+print(json.dumps(seen))
+"""
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory) -> dict:
+    """FFmpeg's own driver, on answers as the kernel gives them: pictures are stamped 7 ms before they can be taken."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler for the stand-in of the kernel")
+    home = tmp_path_factory.mktemp("video4linux")
+    source, library = Path(__file__).with_name("fake_v4l2.c"), home / "fake.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+    for number in range(6):
+        (home / f"{number}.jpg").write_bytes(simplejpeg.encode_jpeg(np.full((48, 64, 3), 40 * number, np.uint8)))
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LD_PRELOAD": str(library)}
+    command = [sys.executable, "-c", WITH_A_CAMERA]
+    done = subprocess.run(command, env={**settings, "FAKE_V4L2": str(home)}, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_a_webcam_is_read_through_the_kernels_interface_with_its_stamps_until_it_is_unplugged(seen):
+    assert (seen["rate_hz"], seen["size"]) == (50.0, [64, 48])
+    assert [whole for whole, _ in seen["shots"]] == [True] * 6
+    assert all(0.007 <= late_s < 5 for _, late_s in seen["shots"])
+    assert seen["unplugged"].startswith("uvc:/dev/video77 stopped delivering ([Errno 19] No such device")
+
+
+def test_a_webcam_that_gives_another_size_than_was_asked_for_is_refused(seen):
+    wanted = "head: /dev/video77 gives 64x48, 640x480 is asked for; 'v4l2-ctl --list-formats-ext"
+    assert seen["another size"].startswith(wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("EACCES", "may not be read by you; join the group 'video'"),
+        ("EBUSY", "is in use by another program"),
+        ("EINVAL", "does not offer what was asked for"),
+        ("EIO", "cannot be opened as a camera ([Errno 5] Input/output error"),
+    ],
+)
+def test_a_webcam_that_cannot_be_opened_says_why_and_what_to_do(seen, name, reason):
+    assert seen[name].startswith(f"head: /dev/video77 {reason}")
 
 
 # clocks

@@ -335,6 +335,23 @@ def test_truncated_file_and_a_text_file_are_refused_and_leave_no_store_behind(tm
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.parametrize("names", [("episode_0", "episode_1", "episode_2"), ("cup", "disk", "spoon")])
+def test_a_file_that_is_mended_is_added_and_changes_no_other_episode(tmp_path, told, names, capsys):
+    home = tmp_path / "set"
+    home.mkdir()
+    for name in names:
+        write_raw(home / f"{name}.hdf5", told)
+    whole = (home / f"{names[1]}.hdf5").read_bytes()
+    (home / f"{names[1]}.hdf5").write_bytes(whole[:-5000])
+    said = ["--format", "aloha", "--task", "cube_stack", "--source", "robot_success", "--workers", "1"]
+    said += ["--gripper-range", "state=0.02,0.058", "action=-0.6,1.4", "--out", str(tmp_path / "store")]
+    assert main(["import", str(home), *said]) == 1
+    assert EpisodeStore(tmp_path / "store").ids() == ["set-000000", "set-000002"]
+    (home / f"{names[1]}.hdf5").write_bytes(whole)
+    assert main(["import", str(home), *said]) == 0
+    assert EpisodeStore(tmp_path / "store").ids() == ["set-000000", "set-000001", "set-000002"]
+
+
 def test_link_to_a_file_elsewhere_is_refused(tmp_path, episode):
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "episode_0.hdf5").symlink_to(episode)

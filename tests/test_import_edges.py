@@ -176,6 +176,16 @@ def test_a_bad_picture_anywhere_in_a_stream_is_named(saved, spoil, message):
     assert message in said
 
 
+def test_a_picture_that_declares_billions_of_pixels_is_refused_unread(saved):
+    for path in (saved / "head" / "rgb").iterdir():
+        encoded = bytearray(path.read_bytes())
+        size = encoded.index(b"\xff\xc0") + 5  # of the frame header: height, width
+        encoded[size : size + 4] = (65500).to_bytes(2) * 2
+        path.write_bytes(encoded)
+    describe(saved, lambda d: d["cameras"]["head"].update(width=65500, height=65500))
+    assert "declares 65500 x 65500 pixels, at most 17 million are read" in refusal(saved)
+
+
 def test_a_picture_with_a_whole_header_and_a_damaged_body_is_named(saved, store):
     path = saved / "head" / "rgb" / "000005.jpg"
     encoded = bytearray(path.read_bytes())

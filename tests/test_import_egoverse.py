@@ -341,6 +341,21 @@ def test_camera_that_is_missing_in_a_later_episode_is_refused_there_only(tmp_pat
         found.load(1, None)
 
 
+def test_an_episode_that_is_mended_is_added_and_changes_no_other(tmp_path):
+    for name in "abc":
+        write_episode(tmp_path / "set" / f"{name}.zarr", robot_numbers())
+    header = tmp_path / "set" / "b.zarr" / "zarr.json"
+    whole = header.read_text()
+    header.write_text("{")
+    said = ["--format", "egoverse", "--task", "cube_stack", "--source", "robot_success", "--workers", "1"]
+    said += ["--gripper-range", "state=0,0.08", "action=0,0.08", "--out", str(tmp_path / "store")]
+    assert main(["import", str(tmp_path / "set"), *said]) == 1
+    assert EpisodeStore(tmp_path / "store").ids() == ["set-000000", "set-000002"]
+    header.write_text(whole)
+    assert main(["import", str(tmp_path / "set"), *said]) == 0
+    assert EpisodeStore(tmp_path / "store").ids() == ["set-000000", "set-000001", "set-000002"]
+
+
 def test_blob_that_is_no_picture_is_refused_with_its_frame(tmp_path, monkeypatch):
     monkeypatch.setattr("egoverse_files.picture", lambda frame, camera: b"not a picture")
     write_episode(tmp_path / "ep.zarr", robot_numbers())

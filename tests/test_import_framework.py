@@ -162,7 +162,7 @@ def test_a_data_sets_name_becomes_a_safe_episode_name(data_set):
 def test_where_nobody_says_when_the_episode_says_that_nobody_did():
     wanted = ImportAs(task=TASK, source=Source.ROBOT_SUCCESS, robot=NO_ARMS)
     made = wanted.provenance(started_s=60.0, duration_s=4.0, recorder="x", details={})
-    assert made.started_at == "1970-01-01T00:01:00.000+00:00"
+    assert made.started_at == "1970-01-01T00:00:00.000+00:00"
     assert made.details["wall_clock"] == "unknown"
     said = replace(wanted, recorded_at=UNKNOWN_TIME.replace(year=2026))
     assert "wall_clock" not in said.provenance(started_s=0.0, duration_s=4.0, recorder="x", details={}).details

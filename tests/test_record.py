@@ -2,6 +2,8 @@
 
 import errno
 import json
+import sys
+import time
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -11,8 +13,13 @@ import pytest
 
 from egorecovery.audit import audit, read_ledger
 from egorecovery.capture import load_recording, save_recording
+from egorecovery.capture.clocks import SessionClock
+from egorecovery.capture.recorder import Recorder, RecordingPlan
 from egorecovery.capture.recording import RawCamera, Recording
 from egorecovery.capture.recording_files import load_header
+from egorecovery.capture.robot_stream import RobotCommand
+from egorecovery.capture.sensor_worker import SensorWorker
+from egorecovery.capture.session_log import SessionLog
 from egorecovery.capture.synthetic import TrackerFaults, synthetic_recording
 from egorecovery.cli.main import main
 from egorecovery.episodes import PAPER_TASKS, Camera, EpisodeStore, Source
@@ -238,7 +245,10 @@ def test_a_clip_that_finds_the_disk_full_is_discarded_and_the_session_goes_on(
         (["--camera"], "names no camera"),
         (["--camera", "head=webcam:0"], "NAME=DRIVER:TARGET"),
         (["--camera", "chest=uvc:/dev/video0"], "NAME is one of head, left_wrist, right_wrist"),
-        (["--camera", "head=uvc:/dev/no-such-camera"], "cannot be opened as a camera"),
+        (["--camera", "head=uvc:/dev/no-such-camera"], "/dev/no-such-camera is not there; "),
+        (["--camera", "head=uvc:/dev/null"], "/dev/null is no camera; "),
+        (["--camera", "head=uvc:"], "name the device, as in head=uvc:/dev/video0; "),
+        (["--camera", "head=orbbec:,python={python}"], "-m pip install pyorbbecsdk2"),
         (["--camera", "head=uvc:/dev/video0,speed=max"], "option 'speed' is not known"),
         (["--camera", "head=uvc:/dev/video0,size=640"], "must be WIDTHxHEIGHT"),
         (["--camera", "head=orbbec:"], "name the Python that has pyorbbecsdk2"),
@@ -262,11 +272,25 @@ def test_bad_options_are_refused_with_advice_and_leave_nothing_behind(made, tmp_
         "--out": [str(tmp_path / "raw")],
         "--script": ["/dev/null"],
     }
-    option, *values = (text.replace("{made}", str(made[1])) for text in change)
+    option, *values = (text.replace("{made}", str(made[1])).replace("{python}", sys.executable) for text in change)
     arguments = [word for name, words in {**usual, option: values}.items() for word in (name, *words)]
     assert main(["record", *arguments]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "raw").exists()
+
+
+def test_what_is_waited_for_is_said_with_the_reason(tmp_path):
+    clock, task = SessionClock(), PAPER_TASKS["cup_brush"]
+    plan = RecordingPlan(task=task, source=Source.ROBOT_RECOVERY, operator="ada")
+    robot = SensorWorker("robot", RobotCommand(f"{sys.executable} -c raise(SystemExit(3))", 50.0), lambda: None)
+    while not robot.lost:
+        time.sleep(0.001)
+    log = SessionLog(tmp_path, plan.task, plan.source, plan.operator, clock)
+    recorder = Recorder(plan, tmp_path, {}, robot, clock, log)
+    recorder.tick()
+    recorder.close()
+    assert recorder.last.startswith("waiting for robot: command:")
+    assert recorder.last.endswith("ended after 0 lines (exit code 3)")
 
 
 def test_a_script_with_a_word_that_is_no_action_is_refused_with_its_line(made, tmp_path, capsys):

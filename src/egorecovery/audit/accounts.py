@@ -122,11 +122,11 @@ def audit(ledger: Ledger) -> list[Audit]:
     for attempt in ledger.attempts:
         account(attempt.operator, attempt.task, attempt.source).book(attempt)
     for activity in ledger.activities:
-        booked = account(activity.operator, activity.task, activity.source)
+        worked = account(activity.operator, activity.task, activity.source)
         if activity.kind is ActivityKind.PAUSE:
-            booked.paused += duration(activity)
+            worked.paused += duration(activity)
         else:
-            booked.spent[Use.SETUP if activity.kind is ActivityKind.SETUP else Use.SYNCHRONISATION] += duration(
+            worked.spent[Use.SETUP if activity.kind is ActivityKind.SETUP else Use.SYNCHRONISATION] += duration(
                 activity
             )
     return [

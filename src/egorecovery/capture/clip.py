@@ -45,13 +45,13 @@ class RunningClip:
         self._cameras, self._robot = cameras, robot
         self._takes: dict[str, Take] = {
             str(camera): CameraTake(
-                draft.directory / camera, start_s, worker.sensor.rate_hz, waits=worker.sensor.hurried
+                draft.directory / camera, start_s, worker.sensor.rate_hz, waits=worker.sensor.at_full_speed
             )
             for camera, worker in cameras.items()
         }
         if robot is not None:
             path = draft.directory / "robot.npz"
-            self._takes["robot"] = RobotTake(path, start_s, robot.sensor.rate_hz, waits=robot.sensor.hurried)
+            self._takes["robot"] = RobotTake(path, start_s, robot.sensor.rate_hz, waits=robot.sensor.at_full_speed)
         self._order = KeypointOrder.MANO
         self._finishing: threading.Thread | None = None
         self._failure: EgoRecoveryError | None = None
@@ -192,7 +192,7 @@ class RunningClip:
 
     @staticmethod
     def redescribe(path: Path, made: Provenance) -> None:
-        """The cost of putting back is known only after the clip is safe."""
+        """The time of the reset is known only after the clip is safe."""
         described = read_json(path, CaptureError)
         if described["provenance"]["reset_s"] != made.reset_s:
             write_description(path, {**described, "provenance": {**asdict(made), "details": dict(made.details)}})

@@ -112,6 +112,9 @@ class Recorder:
             self._leave(now_s)
             self._enter(State.SETTING_UP, now_s)
             self.last = "every stream delivers"
+        elif self.state is State.SYNCHRONISING and lost:
+            name, why = next(iter(lost.items()))
+            self.last = f"waiting for {name}: {why}"
         if self.state is not State.RECORDING or self._clip is None:
             return
         replays = [worker.sensor for worker in self.workers.values() if worker.sensor.replayed]
@@ -175,7 +178,7 @@ class Recorder:
         now_s = self._clock.now_s()
         was = self.state
         if was is State.STAGING or was is State.RESETTING:
-            self._staging_s = now_s - self._since_s  # without a key between them, putting back is part of staging
+            self._staging_s = now_s - self._since_s  # without a key between them, the reset is part of staging
             if was is State.RESETTING:
                 self._end_reset(self._since_s)
         else:
@@ -226,7 +229,7 @@ class Recorder:
         return f"discarded {clip.name}: {reason}" if reason else f"recorded {clip.name} ({facts.seconds:.1f} s)"
 
     def _end_reset(self, end_s: float, *, keep: bool = False) -> None:
-        """Writes down how long judging and putting back took, in the log and beside the clip."""
+        """Writes down how long judging and reset took, in the log and beside the clip."""
         if self._verdict is None:
             return
         attempt, made = self._verdict

@@ -42,7 +42,7 @@ def find_recordings(paths: list[Path]) -> list[Path]:
             folders = [path / name for name in names_in(path) if not name.startswith(".") and (path / name).is_dir()]
         if not any(is_recording(folder) for folder in folders):
             raise RecordingError(f"{path}: no {DESCRIPTION} there or one level down; see docs/formats.md")
-        found += folders  # one without a description is no recording, and is told: it may have lost it
+        found += folders  # one without a description is no recording, and is reported: it may have lost it
     return found
 
 

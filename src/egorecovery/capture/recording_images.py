@@ -15,6 +15,7 @@ from egorecovery.storage.bounded_npz import DAMAGE
 from egorecovery.storage.containment import exists, inside, names_in, read_bytes
 
 PICTURE_BYTES = 64 << 20
+PICTURE_PIXELS = 4096 * 4096  # no camera of a robot has more; a few bytes of JPEG can declare four billion
 VIDEO_FRAMES = 100_000  # an hour at 25 Hz
 JPEG_SUFFIXES = (".jpg", ".jpeg")
 JPEG_END = b"\xff\xd9"
@@ -81,6 +82,10 @@ def _video(path: Path, known: Intrinsics) -> Iterator[ndarray]:
 
 
 def _require_size(what: str, size_wh: tuple[int, int], known: Intrinsics) -> None:
+    if size_wh[0] * size_wh[1] > PICTURE_PIXELS:
+        raise RecordingError(
+            f"{what} declares {size_wh[0]} x {size_wh[1]} pixels, at most {PICTURE_PIXELS / 1e6:.0f} million are read"
+        )
     if size_wh != (known.width, known.height):
         raise RecordingError(
             f"{what} has {size_wh[0]} x {size_wh[1]} pixels, but its camera {known.width} x {known.height} "

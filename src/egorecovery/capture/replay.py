@@ -14,15 +14,15 @@ from egorecovery.capture.sensor import CameraDriver, Item, RobotDriver, RobotSam
 from egorecovery.episodes import Camera
 from egorecovery.errors import CaptureError
 
-Order = float | None  # play a clip from this moment on; None: back to the live picture
+Start = float | None  # play a clip from this moment on; None: back to the live picture
 
 
 class Closed(Exception):
     """The replay is to end."""
 
 
-class ClipShelf:
-    """Clips one after the other, in a circle; all sensors of a recorder draw from one shelf, in step."""
+class ReplayClips:
+    """Clips one after the other, in a circle; all sensors of a recorder share one of these, in step."""
 
     def __init__(self, places: Sequence[ClipPlace]) -> None:
         self._places = places
@@ -42,17 +42,17 @@ class Replay(Sensor[Item], Generic[Item]):
 
     replayed = True
 
-    def __init__(self, shelf: ClipShelf, described: str, *, hurried: bool) -> None:
-        self.described, self.hurried = described, hurried
-        self._shelf = shelf
+    def __init__(self, clips: ReplayClips, described: str, *, at_full_speed: bool) -> None:
+        self.described, self.at_full_speed = described, at_full_speed
+        self._clips = clips
         self._number = 0
-        self._orders: queue.SimpleQueue[Order | type[Closed]] = queue.SimpleQueue()
+        self._starts: queue.SimpleQueue[Start | type[Closed]] = queue.SimpleQueue()
         self._ended = threading.Event()
 
     @property
     def clip(self) -> ReplayClip:
         """The one that was begun last, or will be begun first."""
-        return self._shelf.clip(max(self._number - 1, 0))
+        return self._clips.clip(max(self._number - 1, 0))
 
     @property
     def at_end(self) -> bool:
@@ -61,26 +61,26 @@ class Replay(Sensor[Item], Generic[Item]):
     def begin(self, start_s: float) -> None:
         self._ended.clear()
         self._number += 1
-        self._orders.put(start_s)
+        self._starts.put(start_s)
 
     def rest(self) -> None:
         self._ended.clear()
-        self._orders.put(None)
+        self._starts.put(None)
 
     def close(self) -> None:
-        self._orders.put(Closed)
+        self._starts.put(Closed)
 
     def items(self) -> Iterator[Item]:
-        order: Order = None
+        start_s: Start = None
         try:
             while True:
                 try:
-                    if order is None:
+                    if start_s is None:
                         yield from self._live()
                     else:
-                        yield from self._play(order)
-                except _NewOrder as new:
-                    order = new.order
+                        yield from self._play(start_s)
+                except _NewStart as new:
+                    start_s = new.start_s
         except Closed:
             return
 
@@ -91,51 +91,51 @@ class Replay(Sensor[Item], Generic[Item]):
             for moment_s, make in self._items(clip):
                 self._wait_until(began_s + moment_s)
                 yield make(began_s + moment_s)
-                if self.hurried:  # one picture shows that it lives; more would only fill a queue
+                if self.at_full_speed:  # one picture shows that it works; more would only fill a queue
                     self._wait_until(float("inf"))
             self._wait_until(began_s + clip.duration_s + 0.04)
 
     def _play(self, start_s: float) -> Iterator[Item]:
         clip = self.clip
         for moment_s, make in self._items(clip):
-            if not self.hurried:
+            if not self.at_full_speed:
                 self._wait_until(start_s + moment_s)
             yield make(start_s + moment_s)
-        if not self.hurried:
+        if not self.at_full_speed:
             self._wait_until(start_s + clip.duration_s)
         self._ended.set()
         self._wait_until(float("inf"))
 
     def _wait_until(self, moment_s: float) -> None:
-        """Ends early with an order."""
+        """Ends early where a clip is begun, or the replay closed."""
         wait_s = moment_s - time.monotonic()
         try:
-            order = self._orders.get(timeout=None if wait_s == float("inf") else max(0.0, wait_s))
+            start_s = self._starts.get(timeout=None if wait_s == float("inf") else max(0.0, wait_s))
         except queue.Empty:
             return
-        if isinstance(order, type):
+        if isinstance(start_s, type):
             raise Closed
-        raise _NewOrder(order)
+        raise _NewStart(start_s)
 
     def _items(self, clip: ReplayClip) -> Iterator[tuple[float, Callable[[float], Item]]]:
         raise NotImplementedError
 
 
-class _NewOrder(Exception):
-    def __init__(self, order: Order) -> None:
+class _NewStart(Exception):
+    def __init__(self, start_s: Start) -> None:
         super().__init__()
-        self.order = order
+        self.start_s = start_s
 
 
 class ReplayCamera(Replay[Shot], CameraDriver):
     """One camera of the clips."""
 
-    def __init__(self, shelf: ClipShelf, camera: Camera, described: str, *, hurried: bool) -> None:
-        super().__init__(shelf, described, hurried=hurried)
+    def __init__(self, clips: ReplayClips, camera: Camera, described: str, *, at_full_speed: bool) -> None:
+        super().__init__(clips, described, at_full_speed=at_full_speed)
         self._camera = camera
-        raw = shelf.clip(0).cameras.get(camera)
+        raw = clips.clip(0).cameras.get(camera)
         if raw is None:
-            there = ", ".join(shelf.clip(0).cameras) or "none"
+            there = ", ".join(clips.clip(0).cameras) or "none"
             raise CaptureError(f"{described}: the clip has no camera {camera}; it has {there}")
         self.intrinsics = raw.intrinsics
         self.rate_hz = _rate_hz(raw.timestamps_s)
@@ -156,9 +156,9 @@ class ReplayCamera(Replay[Shot], CameraDriver):
 class ReplayRobot(Replay[RobotSample], RobotDriver):
     """The robot's log of the clips."""
 
-    def __init__(self, shelf: ClipShelf, described: str, *, hurried: bool) -> None:
-        super().__init__(shelf, described, hurried=hurried)
-        motion = shelf.clip(0).motion
+    def __init__(self, clips: ReplayClips, described: str, *, at_full_speed: bool) -> None:
+        super().__init__(clips, described, at_full_speed=at_full_speed)
+        motion = clips.clip(0).motion
         if not isinstance(motion, RobotLog):
             raise CaptureError(f"{described}: the clip is a person's, there is no robot log in it")
         self.rate_hz = _rate_hz(motion.timestamps_s)

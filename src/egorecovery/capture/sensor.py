@@ -41,7 +41,7 @@ class Sensor(ABC, Generic[Item]):
     described: str  # the driver and its device, for the operator and for the recording's details
     rate_hz: float  # nominal; missing items are counted against it
     replayed = False  # a clip that exists already: nobody demonstrates anything
-    hurried = False  # delivers as fast as its items are taken, so whoever takes them must not drop any
+    at_full_speed = False  # delivers as fast as its items are taken, so whoever takes them must not drop any
 
     @abstractmethod
     def items(self) -> Iterator[Item]:

@@ -63,14 +63,17 @@ class SensorWorker(Generic[Item]):
             self._give_up(f"{self.sensor.described} has ended")
 
     def _give_up(self, why: str) -> None:
-        self.live, self.lost = False, why
+        self.live, self.lost = False, self._reason(why)
         self.sensor.close()
 
     def _open_again(self) -> None:
         try:
             self.sensor = self._reopen()
         except EgoRecoveryError as error:
-            self.lost = str(error)
+            self.lost = self._reason(str(error))
             return
         self.meter.restart()
         self.lost = ""
+
+    def _reason(self, why: str) -> str:
+        return why.removeprefix(f"{self.name}: ")  # whoever shows it says the stream's name

@@ -55,7 +55,8 @@ class Inspect:
         table.padding, table.collapse_padding = (0, 1), True
         for column in ("episode", "task", "source", "frames", "seconds", "boundary", "labels"):
             justify = "right" if column in ("frames", "seconds", "boundary") else "left"
-            table.add_column(column, justify=justify, overflow="fold")
+            # In a narrow terminal the id alone is folded, whole words of the other columns stay readable.
+            table.add_column(column, justify=justify, overflow="fold", no_wrap=column != "episode")
         for row in rows:
             boundary = "discarded" if row["discard"] else "" if row["boundary"] is None else str(row["boundary"])
             seconds = f"{row['duration_s']:.1f}"

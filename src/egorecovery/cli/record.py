@@ -112,17 +112,14 @@ class Record:
             wanted = "takes no --robot" if plan.source.is_human else "needs --robot: its state and action"
             raise CaptureError(f"source {plan.source} {wanted} (docs/collect.md)")
         opener = SensorOpener(plan.source)
-        cameras, sensors = {}, []
+        cameras, robot = {}, None
         try:
-            for spec in self._specs():
-                sensors.append(opener.camera(spec))
-            robot = opener.robot(self.robot, self.robot_hz) if self.robot else None
-        except BaseException:
-            for sensor in sensors:
-                sensor.close()
-            raise
-        opened = [*sensors, *([robot] if robot is not None else [])]
-        try:
+            for spec in self._specs():  # read from the moment it is open: pictures must not grow old in the device
+                camera = opener.camera(spec)
+                cameras[spec.camera] = SensorWorker(str(spec.camera), camera, lambda spec=spec: opener.camera(spec))
+            if self.robot:
+                stream = opener.robot(self.robot, self.robot_hz)
+                robot = SensorWorker("robot", stream, lambda: opener.robot(self.robot, self.robot_hz))
             self.out.mkdir(parents=True, exist_ok=True)
             if (self.out / "store.json").exists():
                 raise CaptureError(f"{self.out} is a store; record into a folder of raw recordings, then import it")
@@ -132,20 +129,16 @@ class Record:
             log = SessionLog(self.out, plan.task, plan.source, plan.operator, clock)
             log.require_clock()
         except BaseException:
-            for sensor in opened:
-                sensor.close()
+            for worker in [*cameras.values(), *([robot] if robot is not None else [])]:
+                worker.close()
             raise
-        for spec, sensor in zip(self._specs(), sensors, strict=True):
-            cameras[spec.camera] = SensorWorker(str(spec.camera), sensor, lambda spec=spec: opener.camera(spec))
-            if sensor.guessed_intrinsics:
+        for camera, worker in cameras.items():
+            if worker.sensor.guessed_intrinsics:
                 messages.print(
-                    f"{spec.camera}: no calibration given, a field of view of 65 degrees is assumed; "
+                    f"{camera}: no calibration given, a field of view of 65 degrees is assumed; "
                     f"hand tracking will be off in depth (calibration=FILE, docs/collect.md)"
                 )
-        worker = (
-            None if robot is None else SensorWorker("robot", robot, lambda: opener.robot(self.robot, self.robot_hz))
-        )
-        return Recorder(plan, self.out, cameras, worker, clock, log)
+        return Recorder(plan, self.out, cameras, robot, clock, log)
 
     @contextmanager
     def _controls(self, keys: "KeyMap") -> "Iterator[Controls]":

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from egorecovery.capture.cameras.spec import CameraSpec
-from egorecovery.capture.replay import ClipShelf, ReplayCamera, ReplayRobot
+from egorecovery.capture.replay import ReplayCamera, ReplayClips, ReplayRobot
 from egorecovery.capture.replay_clip import find_clips
 from egorecovery.capture.robot_stream import RobotCommand
 from egorecovery.capture.sensor import CameraDriver, RobotDriver
@@ -18,7 +18,7 @@ class SensorOpener:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._shelves: dict[str, ClipShelf] = {}
+        self._replays: dict[str, ReplayClips] = {}
 
     def camera(self, spec: CameraSpec) -> CameraDriver:
         if spec.driver == "uvc":
@@ -36,8 +36,8 @@ class SensorOpener:
         played = spec.options.get("camera", spec.camera)
         if played not in list(Camera):
             raise CaptureError(f"{spec.camera}: camera={played} is not one of {', '.join(Camera)}")
-        hurried = _hurried(str(spec.camera), spec.options.get("speed", "1"))
-        return ReplayCamera(self._shelf(spec.target), Camera(played), spec.described, hurried=hurried)
+        at_full_speed = _is_at_full_speed(str(spec.camera), spec.options.get("speed", "1"))
+        return ReplayCamera(self._clips(spec.target), Camera(played), spec.described, at_full_speed=at_full_speed)
 
     def robot(self, text: str, rate_hz: float = USUAL_ROBOT_HZ) -> RobotDriver:
         """`command:PROGRAM ARGUMENTS`, or `replay:STORE/ID`."""
@@ -47,15 +47,17 @@ class SensorOpener:
         if driver != "replay":
             raise CaptureError(f"robot {text!r}: write 'command:PROGRAM ARGUMENTS' or replay:STORE/ID")
         place, _, setting = target.partition(",")
-        return ReplayRobot(self._shelf(place), text, hurried=_hurried("robot", setting.removeprefix("speed=") or "1"))
+        return ReplayRobot(
+            self._clips(place), text, at_full_speed=_is_at_full_speed("robot", setting.removeprefix("speed=") or "1")
+        )
 
-    def _shelf(self, target: str) -> ClipShelf:
-        if target not in self._shelves:
-            self._shelves[target] = ClipShelf(find_clips(Path(target), self._source))
-        return self._shelves[target]
+    def _clips(self, target: str) -> ReplayClips:
+        if target not in self._replays:
+            self._replays[target] = ReplayClips(find_clips(Path(target), self._source))
+        return self._replays[target]
 
 
-def _hurried(name: str, speed: str) -> bool:
+def _is_at_full_speed(name: str, speed: str) -> bool:
     if speed not in ("1", "max"):
         raise CaptureError(f"{name}: speed={speed} must be 1 (real time) or max")
     return speed == "max"

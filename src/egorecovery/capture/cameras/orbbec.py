@@ -33,15 +33,15 @@ class OrbbecCamera(CameraDriver):
         assert self._process.stdout is not None
         self._messages: IO[bytes] = self._process.stdout
         self._closed = False
-        impatient = threading.Timer(FIRST_PICTURE_S, self._process.kill)
-        impatient.start()
+        starting = threading.Timer(FIRST_PICTURE_S, self._process.kill)
+        starting.start()
         try:
             self.intrinsics, self._synchronised = self._described()
-        except CaptureError:
+        except CaptureError as error:
             self.close()
-            raise
+            raise CaptureError(f"{spec.camera}: {error}") from error
         finally:
-            impatient.cancel()
+            starting.cancel()
         self._clock = DeviceClock(self.described)
 
     def _described(self) -> tuple[Intrinsics, bool]:

@@ -45,6 +45,10 @@ def main():
         deliver(messages, wanted)
     except BrokenPipeError:
         return 0
+    except ImportError as error:
+        advice = "%s (%s -m pip install pyorbbecsdk2)" % (error, sys.executable)  # noqa: UP031 - any Python 3
+        say(messages, {"error": advice})
+        return 1
     except Exception as error:
         say(messages, {"error": "%s: %s" % (type(error).__name__, error)})  # noqa: UP031 - any Python 3
         return 1

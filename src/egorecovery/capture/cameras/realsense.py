@@ -40,7 +40,7 @@ class RealsenseCamera(CameraDriver):
             profile = self._pipeline.start(config)
         except RuntimeError as error:
             raise CaptureError(
-                f"{spec.camera}: RealSense {spec.target or 'camera'} cannot be started ({error}); is it plugged into "
+                f"{spec.camera}: RealSense {spec.target or 'camera'} cannot be started ({error}); is it connected to "
                 f"USB 3, and does it offer {width}x{height} at {self.rate_hz:g}? 'rs-enumerate-devices' lists both"
             ) from error
         self._depth_scale_m = 0.001

@@ -51,7 +51,7 @@ class CameraSpec:
 
     @property
     def described(self) -> str:
-        return f"{self.driver}:{self.target}"
+        return f"{self.driver}:{self.target}" if self.target else self.driver
 
     def size_wh(self, usual: tuple[int, int]) -> tuple[int, int]:
         text = self.options.get("size", f"{usual[0]}x{usual[1]}")

@@ -1,5 +1,6 @@
 """USB cameras by Video4Linux, through PyAV. What the camera compressed itself is kept byte for byte."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,16 @@ from egorecovery.errors import CaptureError
 USUAL_SIZE_WH = (640, 480)
 FIRST_PICTURE_S = 5.0  # a camera that shows nothing for this long is not going to
 JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
+NOT_ALLOWED = "may not be read by you; join the group 'video' (sudo usermod -aG video $USER) and log in again"
+REMEDIES = {  # what the kernel says when a device cannot be opened, and what to do about it
+    errno.ENOENT: "is not there",
+    errno.EACCES: NOT_ALLOWED,
+    errno.EPERM: NOT_ALLOWED,
+    errno.EBUSY: "is in use by another program; close that one",
+    errno.ENOTTY: "is no camera",
+    errno.ENODEV: "delivers no pictures; many cameras have a second device beside the one with pictures",
+    errno.EINVAL: "does not offer what was asked for; 'v4l2-ctl --list-formats-ext -d DEVICE' lists formats and sizes",
+}
 
 
 class UvcCamera(CameraDriver):
@@ -27,6 +38,8 @@ class UvcCamera(CameraDriver):
         from av.error import FFmpegError
 
         self.described, self.rate_hz = spec.described, spec.fps()
+        if not spec.target:
+            raise CaptureError(f"{spec.camera}: name the device, as in {spec.camera}=uvc:/dev/video0; {_devices()}")
         width, height = spec.size_wh(USUAL_SIZE_WH)
         options = {"video_size": f"{width}x{height}", "framerate": f"{self.rate_hz:g}"}
         options["input_format"] = spec.options.get("format", "mjpeg")
@@ -38,22 +51,38 @@ class UvcCamera(CameraDriver):
                 timeout=(FIRST_PICTURE_S, FIRST_PICTURE_S),
             )
         except (FFmpegError, OSError, ValueError) as error:
-            raise CaptureError(_cannot_open(spec, str(error))) from error
+            raise CaptureError(_cannot_open(spec, error)) from error
         self._stream = self._container.streams.video[0]
-        size_wh = int(self._stream.codec_context.width), int(self._stream.codec_context.height)
-        given = spec.options.get("calibration")
-        self.guessed_intrinsics = given is None
-        try:
-            self.intrinsics = guessed_intrinsics(size_wh) if given is None else calibration(Path(given), size_wh)
-        except CaptureError:
-            self._container.close()
-            raise
         if self._stream.average_rate:
             self.rate_hz = float(self._stream.average_rate)
         self._clock = clock or DeviceClock(self.described)
         self._closed = False
+        self._shots = self._delivered()
+        given = spec.options.get("calibration")
+        self.guessed_intrinsics = given is None
+        try:
+            # The first picture tells its size: of a size that was not asked for ffmpeg may take a frame for a field.
+            self._first = next(self._shots, None)
+            if self._first is None:
+                raise CaptureError(f"{spec.camera}: {spec.target} delivers no picture")
+            size_wh = _size_wh(self._first.jpeg)
+            if "size" in spec.options and size_wh != (width, height):
+                raise CaptureError(
+                    f"{spec.camera}: {spec.target} gives {size_wh[0]}x{size_wh[1]}, {width}x{height} is asked for; "
+                    f"'v4l2-ctl --list-formats-ext -d {spec.target}' lists what it offers"
+                )
+            self.intrinsics = guessed_intrinsics(size_wh) if given is None else calibration(Path(given), size_wh)
+        except CaptureError:
+            self._container.close()
+            raise
 
     def items(self) -> Iterator[Shot]:
+        if self._first is not None:
+            first, self._first = self._first, None
+            yield first
+        yield from self._shots
+
+    def _delivered(self) -> Iterator[Shot]:
         from av.error import FFmpegError
 
         passed_through = self._stream.codec_context.name == "mjpeg"
@@ -91,9 +120,20 @@ def _whole_jpeg(payload: bytes) -> bytes | None:
     return payload[: end + 2] if payload.startswith(JPEG_START) and end > 0 else None
 
 
-def _cannot_open(spec: CameraSpec, reason: str) -> str:
-    there = ", ".join(sorted(str(path) for path in Path("/dev").glob("video*"))) or "none"
-    return (
-        f"{spec.camera}: {spec.target} cannot be opened as a camera ({reason}); there are: {there}. "
-        f"Is another program using it, and may you read it (group 'video')? Its sizes: v4l2-ctl --list-formats-ext"
-    )
+def _size_wh(jpeg: bytes) -> tuple[int, int]:
+    try:
+        height, width, *_ = simplejpeg.decode_jpeg_header(jpeg)
+    except ValueError as error:
+        raise CaptureError(f"the camera's first picture is no JPEG ({error}); try format=yuyv422") from None
+    return int(width), int(height)
+
+
+def _cannot_open(spec: CameraSpec, error: Exception) -> str:
+    number = getattr(error, "errno", None)
+    remedy = REMEDIES.get(number) if isinstance(number, int) else None
+    return f"{spec.camera}: {spec.target} {remedy or f'cannot be opened as a camera ({error})'}; {_devices()}"
+
+
+def _devices() -> str:
+    there = sorted(str(path) for path in Path("/dev").glob("video*"))
+    return f"video devices of this machine: {', '.join(there)}" if there else "this machine has no video device"

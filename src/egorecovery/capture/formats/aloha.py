@@ -14,6 +14,7 @@ from numpy import ndarray
 from egorecovery.capture.film import raw_camera
 from egorecovery.capture.formats import hdf5_reading
 from egorecovery.capture.formats.grippers import COLUMNS, GripperRange, GripperRanges, normalised, ranges_of
+from egorecovery.capture.formats.importer import trailing_number
 from egorecovery.capture.formats.pictures import (
     guessed_intrinsics,
     jpeg_size_hw,
@@ -78,12 +79,6 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
             raise RecordingError(f"{path}: no {' or '.join(SUFFIXES)} file there; an ALOHA episode is one HDF5 file")
         found += inside
     return sorted(found, key=_by_number)
-
-
-def trailing_number(path: Path) -> int | None:
-    """7 of episode_7.hdf5."""
-    digits = path.stem[len(path.stem.rstrip("0123456789")) :]
-    return int(digits) if 0 < len(digits) <= 9 else None
 
 
 def _by_number(path: Path) -> tuple[Path, str, int, str]:

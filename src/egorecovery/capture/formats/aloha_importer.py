@@ -13,11 +13,10 @@ from egorecovery.capture.formats.aloha import (
     look_at,
     read_camera,
     read_log,
-    trailing_number,
 )
 from egorecovery.capture.formats.camera_names import chosen_cameras
 from egorecovery.capture.formats.grippers import GripperRange
-from egorecovery.capture.formats.importer import Findings, ImportAs, Importer
+from egorecovery.capture.formats.importer import Findings, ImportAs, Importer, episode_numbers
 from egorecovery.capture.formats.options import AlohaOptions
 from egorecovery.capture.formats.pictures import write_colour_sheet
 from egorecovery.capture.picture_fit import PictureFit
@@ -37,7 +36,8 @@ class AlohaFiles(Importer):
     """Episodes of one data set: one camera mapping, one range per gripper stream."""
 
     files: tuple[AlohaFile, ...]
-    unreadable: tuple[tuple[Path, str], ...]  # files and why; told again when their turn comes
+    unreadable: tuple[tuple[Path, str], ...]  # files and why; said again when their turn comes
+    numbers: dict[Path, int]
     cameras: dict[Camera, str]
     reading: AlohaReading
     wanted: ImportAs
@@ -46,7 +46,8 @@ class AlohaFiles(Importer):
     def found(cls, paths: Sequence[Path], wanted: ImportAs, options: AlohaOptions) -> "AlohaFiles":
         """Looks at every file once; the data set's gripper ranges need them all."""
         files, unreadable = [], []
-        for path in find_files(paths):
+        places = find_files(paths)
+        for path in places:
             try:
                 files.append(look_at(path))
             except RecordingError as error:
@@ -56,6 +57,7 @@ class AlohaFiles(Importer):
         return cls(
             files=tuple(files),
             unreadable=tuple(unreadable),
+            numbers=episode_numbers(places),
             cameras=chosen_cameras(wanted.cameras, list(files[0].cameras)),
             reading=AlohaReading(
                 rate_hz=options.rate_hz,
@@ -89,7 +91,7 @@ class AlohaFiles(Importer):
             "simulated": file.simulated,
         }
         return Recording(
-            id=self.wanted.id_of(file.path.parent.resolve().name, self._number(episode)),
+            id=self.wanted.id_of(file.path.parent.resolve().name, self.numbers[file.path]),
             task=self.wanted.task,
             source=self.wanted.source,
             cameras=cameras,
@@ -101,12 +103,6 @@ class AlohaFiles(Importer):
                 details=details,
             ),
         )
-
-    def _number(self, episode: int) -> int:
-        """The one in the file's name, so that files that come later rename nothing; else its turn."""
-        numbers = [trailing_number(file.path) for file in self.files]
-        tell = None not in numbers and len(set(numbers)) == len(numbers)
-        return numbers[episode] or 0 if tell else episode
 
     def write_sheet(self, path: Path) -> None:
         """Left of the white bar as they would be imported, right of it with red and blue exchanged."""
@@ -138,6 +134,11 @@ class AlohaFiles(Importer):
             f"the files have no colour order: {order} is taken; where colours look wrong, --channel-order {other}",
             "the files have no calibration: a lens of 53 degrees is assumed",
         ]
+        if not all(span.given for span in self.reading.grippers.values()):
+            notes.append(
+                "grippers are scaled by the data set's extremes: where none ever closed on nothing, 0 is the width of "
+                "what it held; --gripper-range gives the gripper's own readings"
+            )
         ignored = Counter(n for file in self.files for n in file.cameras if n not in self.cameras.values())
         notes += [f"camera {name} of {count} episodes is left out" for name, count in sorted(ignored.items())]
         return notes

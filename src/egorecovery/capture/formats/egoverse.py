@@ -1,38 +1,28 @@
 """`egorecovery import --format egoverse`: Zarr episodes of EgoVerse, EgoMimic and the paper's authors as recordings."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.spatial.transform import Rotation
 
 from egorecovery.capture.formats.camera_names import chosen_cameras
 from egorecovery.capture.formats.egoverse_labels import packed
-from egorecovery.capture.formats.egoverse_reading import (
-    POSE,
-    EgoVerseEpisode,
-    EgoVerseStreams,
-    Kind,
-    in_openpose_order,
-    look_at,
-)
-from egorecovery.capture.formats.grippers import COLUMNS, STREAMS, GripperRange, normalised, ranges_of
-from egorecovery.capture.formats.importer import Findings, ImportAs, Importer
+from egorecovery.capture.formats.egoverse_motion import MotionReader
+from egorecovery.capture.formats.egoverse_reading import POSE, EgoVerseEpisode, EgoVerseStreams, Kind, look_at
+from egorecovery.capture.formats.grippers import COLUMNS, STREAMS, GripperRange, ranges_of
+from egorecovery.capture.formats.importer import Findings, ImportAs, Importer, episode_numbers
 from egorecovery.capture.formats.options import EgoVerseOptions
 from egorecovery.capture.formats.pictures import guessed_intrinsics
 from egorecovery.capture.formats.placement import Placement
 from egorecovery.capture.picture_fit import PictureFit
-from egorecovery.capture.recording import HandPoses, HandTracks, RawCamera, Recording, RobotLog
-from egorecovery.episodes import Camera, Side
+from egorecovery.capture.recording import RawCamera, Recording
+from egorecovery.episodes import Camera
 from egorecovery.errors import RecordingError
-from egorecovery.kinematics import EffectorPoses, pack, unpack
-from egorecovery.motion import KeypointOrder
 
-OPENING_ROOM = 0.02  # beyond 0..1, where an opening may be by rounding
 OF_ROBOTS: tuple[Kind, ...] = ("joints", "poses")
 OF_PEOPLE: tuple[Kind, ...] = ("keypoints", "hands")
 
@@ -46,7 +36,8 @@ class EgoVerseEpisodes(Importer):
     """Episodes of one data set, of robots or of people as `--source` says, whatever their metadata call them."""
 
     episodes: tuple[EgoVerseEpisode, ...]
-    unreadable: tuple[tuple[Path, str], ...]
+    unreadable: tuple[tuple[Path, str], ...]  # episodes and why; said again when their turn comes
+    numbers: dict[Path, int]
     kind: Kind
     cameras: dict[Camera, str]
     grippers: dict[str, GripperRange]
@@ -57,7 +48,8 @@ class EgoVerseEpisodes(Importer):
     @classmethod
     def found(cls, paths: Sequence[Path], wanted: ImportAs, options: EgoVerseOptions) -> "EgoVerseEpisodes":
         episodes, unreadable = [], []
-        for path in find_episodes(paths):
+        places = find_episodes(paths)
+        for path in places:
             try:
                 episodes.append(look_at(path))
             except RecordingError as error:
@@ -68,6 +60,7 @@ class EgoVerseEpisodes(Importer):
         return cls(
             episodes=tuple(episodes),
             unreadable=tuple(unreadable),
+            numbers=episode_numbers(places),
             kind=kind,
             cameras=chosen_cameras(wanted.cameras, list(episodes[0].cameras)),
             grippers=_gripper_ranges(episodes, kind, wanted),
@@ -101,11 +94,11 @@ class EgoVerseEpisodes(Importer):
         if found.labels:
             details["their_labels"] = packed(streams.labels(), found.rate_hz)
         return Recording(
-            id=self.wanted.id_of(found.path.parent.resolve().name, episode),
+            id=self.wanted.id_of(found.path.parent.resolve().name, self.numbers[found.path]),
             task=self.wanted.task,
             source=self.wanted.source,
             cameras={ours: self._camera(streams, theirs, clock_s) for ours, theirs in self.cameras.items()},
-            motion=self._motion(streams, clock_s),
+            motion=self._motion.motion(streams, clock_s),
             provenance=self.wanted.provenance(
                 started_s=sum((each.frames / (each.rate_hz or 25.0) for each in self.episodes[:episode]), start=0.0),
                 duration_s=float(clock_s[-1]),
@@ -120,104 +113,15 @@ class EgoVerseEpisodes(Importer):
         frames = streams.pictures(name)
         return RawCamera(frames=frames, timestamps_s=clock_s, intrinsics=guessed_intrinsics(frames.size_hw))
 
-    def _motion(self, streams: EgoVerseStreams, clock_s: Float[ndarray, " N"]) -> RobotLog | HandTracks | HandPoses:
-        read = {"joints": self._joints, "poses": self._poses, "keypoints": self._keypoints, "hands": self._hands}
-        return read[self.kind](streams, clock_s)
-
-    def _joints(self, streams: EgoVerseStreams, clock_s: Float[ndarray, " N"]) -> RobotLog:
-        """Effectors by forward kinematics of the user's robot, else as recorded, else by the workcell's arms."""
-        state, action = streams.joints()
-        state, action = normalised(state, self.grippers["state"]), normalised(action, self.grippers["action"])
-        recorded = {} if self.wanted.robot.given else self._recorded_effectors(streams, state, action)
-        return RobotLog(
-            timestamps_s=clock_s, state=state, action=action, **(recorded or self._kinematics(state, action))
+    @property
+    def _motion(self) -> MotionReader:
+        return MotionReader(
+            kind=self.kind,
+            robot=self.wanted.robot,
+            grippers=self.grippers,
+            keypoint_order=self.options.keypoint_order,
+            placement=self.placement,
         )
-
-    def _recorded_effectors(self, streams: EgoVerseStreams, state: ndarray, action: ndarray) -> dict[str, ndarray]:
-        """Nothing where the episode has joints only; positions alone where tool axes are not known."""
-        position_m = streams.recorded_positions_m()
-        if position_m is None:
-            return {}
-        if self.placement.tool_axes is None or "poses" not in streams.episode.kinds:
-            return {"effector_m": self._placed(position_m)}
-        tools = self._tools(streams, {"state": state[:, COLUMNS], "action": action[:, COLUMNS]})
-        return {"effector_m": tools["state"].position_m, **self._in_effector_space(tools)}
-
-    def _kinematics(self, state: ndarray, action: ndarray) -> dict[str, ndarray]:
-        arms = self.wanted.robot.arms()
-        effectors = {"effector_state": arms.effector_vectors(state), "effector_action": arms.effector_vectors(action)}
-        return {"effector_m": unpack(effectors["effector_state"]).position_m, **effectors}
-
-    def _poses(self, streams: EgoVerseStreams, clock_s: Float[ndarray, " N"]) -> RobotLog:
-        """Without joint angles, the vectors hold x y z, roll pitch yaw and gripper per arm."""
-        openings = {
-            name: self.grippers[name].opening_01(poses[..., POSE])
-            for name, poses in zip(STREAMS, streams.tool_poses(), strict=True)
-        }
-        tools = self._tools(streams, openings)
-        return RobotLog(
-            timestamps_s=clock_s,
-            effector_m=tools["state"].position_m,
-            **dict(zip(STREAMS, _pose_vectors(tools["state"], tools["action"]), strict=True)),
-            **self._in_effector_space(tools),
-        )
-
-    def _tools(self, streams: EgoVerseStreams, openings: Mapping[str, ndarray]) -> dict[str, EffectorPoses]:
-        """Measured and commanded tool poses in the workspace, axes as the data names them."""
-        return {
-            name: EffectorPoses(
-                position_m=self._placed(poses[..., :3]),
-                rotation=self._turned(
-                    Rotation.from_quat(poses[..., 3:POSE].reshape(-1, 4), scalar_first=True).as_matrix()
-                ),
-                opening_01=openings[name],
-            )
-            for name, poses in zip(STREAMS, streams.tool_poses(), strict=True)
-        }
-
-    def _in_effector_space(self, tools: Mapping[str, EffectorPoses]) -> dict[str, ndarray]:
-        axes = self.placement.tool_axes
-        if axes is None:
-            return {}
-        return {f"effector_{name}": pack(replace(tool, rotation=tool.rotation @ axes)) for name, tool in tools.items()}
-
-    def _keypoints(self, streams: EgoVerseStreams, clock_s: Float[ndarray, " N"]) -> HandTracks:
-        points_m = streams.keypoints_m()
-        aria = self.options.keypoint_order == "aria"
-        _, matrices = streams.wrists()
-        return HandTracks(
-            timestamps_s=clock_s,
-            keypoints_m=self._placed(in_openpose_order(points_m) if aria else points_m),
-            wrist_rotation=self._turned(matrices),
-            confidence=np.asarray(np.isfinite(points_m).all(axis=(2, 3)), np.float64),
-            order=KeypointOrder.OPENPOSE if aria else KeypointOrder(self.options.keypoint_order),
-        )
-
-    def _hands(self, streams: EgoVerseStreams, clock_s: Float[ndarray, " N"]) -> HandPoses:
-        hands = streams.hand_state()
-        opening_01 = hands[..., 6]
-        lowest, highest = float(np.nanmin(opening_01)), float(np.nanmax(opening_01))
-        if lowest < -OPENING_ROOM or highest > 1 + OPENING_ROOM:
-            raise RecordingError(
-                f"{streams.episode.path}: the hands' opening runs from {lowest:.3g} to {highest:.3g}, 0 (closed) to 1 "
-                f"(open) is wanted as the seventh number of each hand"
-            )
-        known = np.isfinite(hands[..., 3:6])
-        turns = Rotation.from_euler("xyz", np.where(known, hands[..., 3:6], 0.0).reshape(-1, 3)).as_matrix()
-        turns = np.where(np.all(known, axis=2, keepdims=True)[..., None], turns.reshape(-1, 2, 3, 3), np.nan)
-        return HandPoses(
-            timestamps_s=clock_s,
-            wrist_m=self._placed(hands[..., :3]),
-            wrist_rotation=self._turned(turns),
-            opening_01=np.clip(opening_01, 0.0, 1.0),
-        )
-
-    def _placed(self, points_m: Float[ndarray, "N 2 *P 3"]) -> Float[ndarray, "N 2 *P 3"]:
-        return np.stack([self.placement.points_m(side, points_m[:, side.effector]) for side in Side], axis=1)
-
-    def _turned(self, rotations: Float[ndarray, "*N 3 3"]) -> Float[ndarray, "N 2 3 3"]:
-        per_side = rotations.reshape(-1, 2, 3, 3)
-        return np.stack([self.placement.rotations(side, per_side[:, side.effector]) for side in Side], axis=1)
 
     def findings(self) -> Findings:
         first = self.episodes[0]
@@ -277,24 +181,6 @@ class EgoVerseEpisodes(Importer):
         return warnings
 
 
-def _pose_vectors(measured: EffectorPoses, commanded: EffectorPoses) -> list[Float[ndarray, "N 14"]]:
-    """x y z, roll pitch yaw and opening per arm.
-
-    Angles run on past +-pi: the grid's moments lie between samples, and half way from pi to -pi is 0. Commanded ones
-    stay within half a turn of the measured ones.
-    """
-    angles_rad = np.unwrap(_angles_rad(measured), axis=0)
-    ahead_rad = (_angles_rad(commanded) - angles_rad + np.pi) % (2 * np.pi) - np.pi
-    return [
-        np.concatenate([tool.position_m, turned_rad, tool.opening_01[..., None]], axis=-1).reshape(-1, 14)
-        for tool, turned_rad in ((measured, angles_rad), (commanded, angles_rad + ahead_rad))
-    ]
-
-
-def _angles_rad(tool: EffectorPoses) -> Float[ndarray, "N 2 3"]:
-    return Rotation.from_matrix(tool.rotation.reshape(-1, 3, 3)).as_euler("xyz").reshape(-1, 2, 3)
-
-
 def find_episodes(paths: Sequence[Path]) -> list[Path]:
     """Zarr groups among these, or directly inside these directories; links are not followed."""
     found: list[Path] = []
@@ -329,7 +215,7 @@ def _gripper_ranges(episodes: Sequence[EgoVerseEpisode], kind: Kind, wanted: Imp
             streams = EgoVerseStreams(episode)
             read = streams.joints() if kind == "joints" else [p[..., POSE] for p in streams.tool_poses()]
         except RecordingError as error:
-            refused.append(error)  # told again when its turn comes
+            refused.append(error)  # said again when its turn comes
             continue
         for name, numbers in zip(STREAMS, read, strict=True):
             readings = numbers[:, COLUMNS] if kind == "joints" else numbers

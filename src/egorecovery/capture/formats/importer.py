@@ -60,8 +60,8 @@ class ImportAs:
     def provenance(
         self, *, started_s: float, duration_s: float, recorder: str, details: Mapping[str, object]
     ) -> Provenance:
-        """Of an episode that began `started_s` after the first one."""
-        started = self.recorded_at + timedelta(seconds=started_s)
+        """Of an episode that began `started_s` after the first one, where anybody knows when that was."""
+        started = self.recorded_at + timedelta(seconds=started_s if self.has_clock else 0.0)
         unknown = {} if self.has_clock else {"wall_clock": "unknown"}
         return Provenance(
             operator=self.operator,
@@ -129,6 +129,23 @@ class Importer(ABC):
         """One at a time."""
         for episode in range(len(self.places())):
             yield self.load(episode, fit)
+
+
+def episode_numbers(files: Sequence[Path]) -> dict[Path, int]:
+    """Those in their names, where each has one of its own, so that files that come later rename nothing.
+
+    Else their turns, unreadable ones counted, so that mending one renames nothing.
+    """
+    named = [trailing_number(file) for file in files]
+    numbers = [number for number in named if number is not None]
+    chosen = numbers if len(set(numbers)) == len(files) else range(len(files))
+    return dict(zip(files, chosen, strict=True))
+
+
+def trailing_number(file: Path) -> int | None:
+    """7 of episode_7.hdf5."""
+    digits = file.stem[len(file.stem.rstrip("0123456789")) :]
+    return int(digits) if 0 < len(digits) <= 9 else None
 
 
 def parsed_time(text: str) -> datetime:

@@ -9,12 +9,12 @@ from jaxtyping import UInt8
 from numpy import ndarray
 
 from egorecovery.capture.recording import RawCamera
+from egorecovery.capture.recording_images import PICTURE_PIXELS
 from egorecovery.episodes import Camera, Intrinsics
 from egorecovery.episodes.pictures import below, beside, write_png
 from egorecovery.errors import RecordingError
 
 JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
-MAX_PIXELS = 4096 * 4096  # no camera of a robot has more; a few bytes of JPEG can declare four billion
 SHEET_COLUMNS, SHEET_HEIGHT_PX = 4, 160
 
 
@@ -39,9 +39,9 @@ def jpeg_size_hw(encoded: bytes, where: str) -> tuple[int, int]:
 
 
 def require_size(size_hw: tuple[int, int], where: str) -> None:
-    if min(size_hw) < 1 or size_hw[0] * size_hw[1] > MAX_PIXELS:
+    if min(size_hw) < 1 or size_hw[0] * size_hw[1] > PICTURE_PIXELS:
         raise RecordingError(
-            f"{where} declares {size_hw[1]} x {size_hw[0]} pixels, at most {MAX_PIXELS / 1e6:.0f} million are read"
+            f"{where} declares {size_hw[1]} x {size_hw[0]} pixels, at most {PICTURE_PIXELS / 1e6:.0f} million are read"
         )
 
 

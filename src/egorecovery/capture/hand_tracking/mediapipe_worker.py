@@ -42,7 +42,9 @@ def bundled(mediapipe):
             return []
         each = zip(found.multi_handedness, found.multi_hand_landmarks, found.multi_hand_world_landmarks, strict=True)
         return [
-            told(sides.classification[0].label, sides.classification[0].score, image.landmark, world.landmark, rgb)
+            hand_record(
+                sides.classification[0].label, sides.classification[0].score, image.landmark, world.landmark, rgb
+            )
             for sides, image, world in each
         ]
 
@@ -60,12 +62,12 @@ def landmarker(mediapipe, model):
     def find(rgb):
         found = detector.detect(mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=rgb))
         each = zip(found.handedness, found.hand_landmarks, found.hand_world_landmarks, strict=True)
-        return [told(sides[0].category_name, sides[0].score, image, world, rgb) for sides, image, world in each]
+        return [hand_record(sides[0].category_name, sides[0].score, image, world, rgb) for sides, image, world in each]
 
     return find
 
 
-def told(label, score, image, world, rgb):
+def hand_record(label, score, image, world, rgb):
     height, width = rgb.shape[:2]
     return {
         "label": label,
