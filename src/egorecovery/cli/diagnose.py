@@ -48,7 +48,7 @@ class Diagnose:
         store = EpisodeStore(self.store)
         opened = open_runs([*self.runs, *([self.compare] if self.compare else [])], self.task)
         runs, compare = opened[: len(self.runs)], opened[-1] if self.compare else None
-        with progress_bar(f"diagnosing {self.task}") as advance:
+        with progress_bar(f"Diagnosing {self.task}", "parts") as advance:
             found = diagnose(
                 store,
                 self.task,

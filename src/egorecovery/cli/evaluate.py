@@ -74,7 +74,7 @@ class Evaluate:
         factory, evaluation, device = self._plan()
         there: int | None = None
         started_s = time.monotonic()
-        with progress_bar(f"{evaluation.subject.policy} {self.task}") as advance:
+        with progress_bar(f"Evaluating on {self.task}", "rollouts") as advance:
 
             def progress(done: int, total: int) -> None:
                 nonlocal there

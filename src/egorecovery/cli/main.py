@@ -18,6 +18,7 @@ from egorecovery.cli.diagnose import Diagnose
 from egorecovery.cli.evaluate import Evaluate
 from egorecovery.cli.experiment import Experiment
 from egorecovery.cli.export import Export
+from egorecovery.cli.extras import advice
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
@@ -54,6 +55,7 @@ VERBS = {
     "verify": Verify,
     "bench": Bench,
 }
+GO_ON = ("demo", "simulate", "import", "label", "train", "evaluate", "experiment", "push", "pull")
 USAGE = 2  # the input cannot be worked with; 1 means that the job itself found something wrong
 INTERRUPTED = 130
 DESCRIPTION = "Teach a bimanual robot to recover from failure with cheap egocentric human clips."
@@ -63,6 +65,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         return parse(arguments).run()
+    except ModuleNotFoundError as error:
+        words = advice(error)
+        if words is None:
+            raise
+        print(f"egorecovery {' '.join(arguments[:1])}: {words}", file=sys.stderr)
+        return USAGE
     except EgoRecoveryError as error:
         print(f"egorecovery: {inert(str(error))}", file=sys.stderr)
         return USAGE
@@ -73,8 +81,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"egorecovery: {inert(str(error))}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:
-        print("egorecovery: interrupted; what was committed stays", file=sys.stderr)
+        print(f"\negorecovery: {_after_interrupt(arguments)}", file=sys.stderr)
         return INTERRUPTED
+
+
+def _after_interrupt(arguments: list[str]) -> str:
+    verb = arguments[0] if arguments else ""
+    if verb in GO_ON:
+        return "stopped; what was done stays: run the same command again to go on"
+    return "stopped; run the same command again to start over"
 
 
 def parse(arguments: list[str]) -> Any:

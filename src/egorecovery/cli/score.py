@@ -78,7 +78,7 @@ class Score:
             )
         clips, notes = clips_of(self.run_or_videos)
         criteria = criteria_for({clip.rollout.task for clip in clips}, self.criteria)
-        with progress_bar("copying videos") as advance:
+        with progress_bar("Copying", "videos") as advance:
             session = create_session(
                 self.session,
                 clips,

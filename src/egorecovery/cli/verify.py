@@ -71,7 +71,7 @@ def _store(path: Path) -> Found:
     from egorecovery.intent.store_damage import store_damages, store_notes
 
     store = EpisodeStore(path, trusting=True)
-    with progress_bar("verifying") as advance:
+    with progress_bar("Verifying", "episodes") as advance:
         damages = store_damages(store, advance)
     try:
         episodes = len(store.folders())
