@@ -49,7 +49,7 @@ def tell_set_aside(store: Path, damaged: dict[str, str]) -> None:
 
 
 class ProgressLine:
-    """What is under way, how far it is, how much longer it takes: redrawn in a terminal, elsewhere lines now and then."""
+    """What is under way, how far, how much longer: redrawn in a terminal, elsewhere lines now and then."""
 
     def __init__(self, on: Console, shown: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
         redraws = on.is_terminal and not on.is_dumb_terminal

@@ -22,6 +22,8 @@ from egorecovery.cli.extras import advice
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
+from egorecovery.cli.pull import Pull
+from egorecovery.cli.push import Push
 from egorecovery.cli.record import Record
 from egorecovery.cli.score import Score
 from egorecovery.cli.serve import Serve
@@ -50,6 +52,8 @@ VERBS = {
     "serve": Serve,
     "control": Control,
     "export": Export,
+    "push": Push,
+    "pull": Pull,
     "audit": Audit,
     "inspect": Inspect,
     "verify": Verify,

@@ -132,8 +132,8 @@ class Train:
 
         from egorecovery.cli.console import console
         from egorecovery.cli.training_progress import scores_table
+        from egorecovery.episodes import PAPER_TASKS
         from egorecovery.policy.checkpoint import open_checkpoint
-        from egorecovery.workcell.tasks import TASKS
 
         if outcome.scores:
             console.print(scores_table(outcome.scores))
@@ -142,10 +142,12 @@ class Train:
             if (self.run_folder / name).exists():
                 console.print(f"wrote: {self.run_folder / name}", soft_wrap=True)
         task = str(open_checkpoint(outcome.checkpoint).recipe["task"])
-        following = (
-            ["evaluate", str(self.run_folder), "--task", task] if task in TASKS else ["serve", str(self.run_folder)]
+        verb = (
+            ["evaluate", str(self.run_folder), "--task", task]
+            if task in PAPER_TASKS
+            else ["serve", str(self.run_folder)]
         )
-        console.print(f"next: {shlex.join(['egorecovery', *following])}", soft_wrap=True)
+        console.print(f"next: {shlex.join(['egorecovery', *verb])}", soft_wrap=True)
 
     def _wandb(self) -> "LogView":
         from egorecovery.training.wandb_log import WandbLog

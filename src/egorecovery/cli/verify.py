@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from egorecovery.errors import EgoRecoveryError, StoreError
+from egorecovery.errors import EgoRecoveryError, StoreDamaged, StoreError
 
 if TYPE_CHECKING:
     from egorecovery.storage.manifest import Damage
@@ -43,6 +43,14 @@ class Verify:
             messages.print(note, soft_wrap=True)
         console.print(f"{checked} checked, {len(damages)} damaged files")
         return 1 if damages else 0
+
+
+def require_undamaged(folder: Path) -> None:
+    """Before something is given to others, or taken from them."""
+    damages, _, _ = _checker(folder)(folder)
+    if damages:
+        more = f", and {len(damages) - 1} more" if len(damages) > 1 else ""
+        raise StoreDamaged(f"{folder} is damaged: {damages[0]}{more}")
 
 
 def _checker(path: Path) -> Callable[[Path], Found]:

@@ -353,17 +353,18 @@ def _no_store(root: Path) -> str:
     """What lies there instead, and what would help."""
     if not root.exists():
         return (
-            f"{root} does not exist; make a store with 'egorecovery simulate' or 'egorecovery import', or mend the path"
+            f"{root} is not an episode store, it does not exist: make one with 'egorecovery simulate' or "
+            "'egorecovery import', or mend the path"
         )
     if root.is_file():
-        return f"{root} is a file; name the folder of a store"
+        return f"{root} is not an episode store but a file; name the folder of a store"
     for name, kind in (
         ("recipe.json", "a training run"),
         ("checkpoint.json", "a checkpoint"),
         ("suite.json", "an experiment"),
     ):
         if (root / name).exists():
-            return f"{root} is {kind}, not a store of episodes; name the store that it was trained on"
+            return f"{root} is not an episode store but {kind}; name the store that it was trained on"
     return (
         f"{root} is not an episode store: it has no {STORE}; if it holds recordings, add them to a store with "
         f"'egorecovery import {root} --out STORE'"

@@ -124,7 +124,7 @@ def _require_task(store: EpisodeStore, task: str, there: set[str]) -> None:
     """A mistyped task is no question of budgets."""
     if not there:
         raise RecipeError(
-            f"{store.root} has no episode that can be read; add some with 'egorecovery simulate' or 'egorecovery import'"
+            f"{store.root} has no readable episode; add some with 'egorecovery simulate' or 'egorecovery import'"
         )
     if task not in there:
         near = difflib.get_close_matches(task, there, n=1)
