@@ -244,7 +244,7 @@ def show_rates(records: "list[RolloutRecord]", title: str) -> None:
     console.print(table)
     reasons = Counter(_kind(record.reason) for record in records if not record.succeeded)
     for reason, count in reasons.most_common():
-        console.print(f"{count:4d} x {reason}", soft_wrap=True)
+        console.print(f"failures: {count} x {reason}", soft_wrap=True)
 
 
 def _kind(reason: str) -> str:

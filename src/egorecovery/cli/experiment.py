@@ -172,6 +172,7 @@ class Experiment:
             console.print(f"{state:6s} {cell.id}  training {cell.training_id}", soft_wrap=True)
         trainings = len({cell.training_id for cell in plan.cells})
         console.print(f"{sum(done)} of {len(done)} cells done; {trainings} trainings")
+        console.print(f"next: egorecovery experiment {self.suite} --out {self.out}", soft_wrap=True)
         return 0
 
 

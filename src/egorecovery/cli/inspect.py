@@ -152,10 +152,10 @@ def _summary(store: "EpisodeStore", rows: list[dict[str, Any]]) -> "Table":
 
     from egorecovery.episodes import Camera
 
-    table = Table(box=SIMPLE)
+    table = Table(box=SIMPLE, padding=(0, 1), collapse_padding=True, pad_edge=False)
     table.add_column("task", overflow="fold")
     table.add_column("source", no_wrap=True)
-    for column in ("episodes", "minutes", "boundaries", "labelled", "pictures"):
+    for column in ("episodes", "minutes", "annotated", "labelled", "pictures"):
         table.add_column(column, justify="right")
     for (task, source), of_it in _grouped(rows).items():
         sizes = {store.frames(row["id"], Camera(row["cameras"][0])).size_hw for row in of_it if row["cameras"]}

@@ -7,6 +7,8 @@ from rich.table import Table
 
 from egorecovery.cli.console import console
 
+SHOWN = 8  # numbers of a list
+
 
 def show_facts(facts: Mapping[str, Any]) -> None:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -53,5 +55,8 @@ def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{str(name).replace('_', ' ')} {_plain(one)}" for name, one in value.items())
     if isinstance(value, (list, tuple)):
-        return " ".join(map(_plain, value))
+        if any(isinstance(one, (list, tuple)) for one in value):
+            return f"{len(value)} rows (--json shows them)"
+        more = f" and {len(value) - SHOWN} more" if len(value) > SHOWN else ""
+        return " ".join(map(_plain, value[:SHOWN])) + more
     return str(value)

@@ -60,6 +60,10 @@ VERBS = {
     "bench": Bench,
 }
 GO_ON = ("demo", "simulate", "import", "label", "train", "evaluate", "experiment", "push", "pull")
+SEVERAL = (
+    "--active", "--allow-host", "--camera", "--film-starts", "--gripper-range", "--keys", "--limit", "--merge", "--only",
+    "--run", "--seeds", "--set", "--tasks",
+)  # fmt: skip
 USAGE = 2  # the input cannot be worked with; 1 means that the job itself found something wrong
 INTERRUPTED = 130
 DESCRIPTION = "Teach a bimanual robot to recover from failure with cheap egocentric human clips."
@@ -110,6 +114,24 @@ def parse(arguments: list[str]) -> Any:
         verbs,
         prog="egorecovery",
         description=DESCRIPTION,
-        args=arguments,
+        args=_gathered(arguments),
         config=(tyro.conf.FlagCreatePairsOff,),
     )
+
+
+def _gathered(arguments: list[str]) -> list[str]:
+    """`--set a 1 --set b 2` as `--set a 1 b 2`: of an option with several values that is given twice, both count."""
+    values: dict[str, list[str]] = {}
+    kept: list[str] = []
+    option = ""
+    for word in arguments:
+        if word.startswith("--"):
+            option = word if word in SEVERAL and arguments.count(word) > 1 else ""
+            if not option or option not in values:
+                kept.append(word)
+            values.setdefault(option, [])
+        elif option:
+            values[option].append(word)
+        else:
+            kept.append(word)
+    return [part for word in kept for part in (word, *(values.get(word, []) if word in SEVERAL else []))]

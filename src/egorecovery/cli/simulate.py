@@ -71,4 +71,6 @@ class Simulate:
             f"{made} episodes made, {there} were there, {discarded} attempts discarded; "
             f"{made / minutes:.0f} episodes per minute"
         )
+        console.print(f"store: {self.out}", soft_wrap=True)
+        console.print(f"next: egorecovery label {self.out}", soft_wrap=True)
         return 0

@@ -26,7 +26,7 @@ class Train:
     run_folder: Annotated[Path, tyro.conf.arg(name="run")]
     """Where recipe, logs and checkpoints go."""
     recipe: Literal["paper", "bench", "demo"] | None = None
-    """demo by default: minutes on two cores. bench: the experiments' on 96 pixels. paper: the paper's."""
+    """demo by default: minutes on two cores, on as many episodes as there are. bench: the experiments' on 96 pixels. paper: the paper's."""
     method: (
         Literal[
             "robot_success",
@@ -85,7 +85,7 @@ class Train:
         from dataclasses import replace
 
         from egorecovery.cli.console import console
-        from egorecovery.cli.training_progress import TrainingProgress, described
+        from egorecovery.cli.training_progress import TrainingProgress
         from egorecovery.episodes import EpisodeStore
         from egorecovery.training.loop import Schedule, train
         from egorecovery.training.runtime import start
@@ -101,7 +101,7 @@ class Train:
         )
         following = ["egorecovery", "train", str(self.store), "--run", str(self.run_folder), "--resume"]
         try:
-            with TrainingProgress(described(recipe), shown=runtime.first) as progress:
+            with TrainingProgress(shown=runtime.first) as progress:
                 outcome = train(
                     recipe,
                     store,
@@ -116,6 +116,8 @@ class Train:
                     decoding=progress.decoding,
                     stepped=progress.stepped,
                     size_of_store=not continues and "policy.image_size" not in self.set,
+                    what_is_there=not continues and self.recipe is None and not self._says_how_many(),
+                    begun=progress.begun,
                     logs=views,
                 )
         except Stopped as stopped:
@@ -126,6 +128,11 @@ class Train:
         if runtime.first:
             self._tell(outcome)
         return 0
+
+    def _says_how_many(self) -> bool:
+        from egorecovery.episodes import Source
+
+        return "held_out" in self.set or any(getattr(self, str(source)) is not None for source in Source)
 
     def _tell(self, outcome: "Outcome") -> None:
         import shlex

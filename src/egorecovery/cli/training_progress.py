@@ -28,31 +28,29 @@ SCORES = {
 def described(recipe: "Recipe") -> str:
     """Such as: Training cube_stack on 32 robot successes, 60 human recoveries."""
     parts = [f"{count} {words}" for source, words in PLURALS.items() if (count := getattr(recipe.budget, source))]
-    return f"Training {recipe.task} on {', '.join(parts)}"
+    size = f"{recipe.policy.image_size} x {recipe.policy.image_size}"
+    return f"Training {recipe.task} on {', '.join(parts)}; pictures {size}"
 
 
 class TrainingProgress:
     """One line that is redrawn; plain lines now and then where there is no terminal."""
 
-    def __init__(self, title: str, shown: bool = True) -> None:
+    def __init__(self, shown: bool = True) -> None:
         self._line = ProgressLine(console, shown=shown)
-        self._title, self._shown = title, shown
+        self._shown = shown
         self._losses = ""
         self._plain = shown and not console.is_terminal
         self._tenth = 0  # of the run, told last
 
-    def _say_title(self) -> None:
-        """Once, when nothing was refused."""
-        if self._title and self._shown:
-            console.print(self._title, soft_wrap=True)
-        self._title = ""
+    def begun(self, recipe: "Recipe") -> None:
+        """Nothing was refused: says what is trained, on what."""
+        if self._shown:
+            console.print(described(recipe), soft_wrap=True)
 
     def decoding(self, done: int, total: int) -> None:
-        self._say_title()
         self._line.show("Reading pictures", done, total, "pictures")
 
     def stepped(self, step: int, steps: int) -> None:
-        self._say_title()
         self._line.show("Training", step, steps, "steps", self._losses)
 
     def step(self, at: "Step") -> None:

@@ -42,6 +42,10 @@ class Verify:
         for note in notes:
             messages.print(note, soft_wrap=True)
         console.print(f"{checked} checked, {len(damages)} damaged files")
+        if damages:
+            console.print(f"next: mend what is named above, then egorecovery verify {self.store}", soft_wrap=True)
+        else:
+            console.print("next: nothing; it may be used")
         return 1 if damages else 0
 
 

@@ -10,9 +10,8 @@ from typing import Literal
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # nothing is sent but what the user asked to send
 
-import httpx
 from huggingface_hub import CommitOperationAdd, HfApi, snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, RepositoryNotFoundError
+from huggingface_hub.errors import HFValidationError, HTTPError, LocalTokenNotFoundError, RepositoryNotFoundError
 
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.policy.checkpoint import latest
@@ -181,7 +180,7 @@ def explained(repository: str) -> Iterator[None]:
         raise SharingError(
             f"the hub has no repository {repository}, or you may not see it: check the id; log in with 'hf auth login'"
         ) from None
-    except (HfHubHTTPError, httpx.HTTPError, ConnectionError) as error:
+    except (HTTPError, ConnectionError) as error:
         first = (str(error).strip() or repr(error)).splitlines()[0]
         raise SharingError(
             f"{repository}: the hub cannot be used: {first}; check the network, HF_ENDPOINT and 'hf auth login', then "

@@ -34,7 +34,7 @@ from egorecovery.training.recipe import Recipe
 from egorecovery.training.resuming import checkpoint_to_resume, restore, revision
 from egorecovery.training.run_manifest import seal_run, unseal_run
 from egorecovery.training.runtime import Runtime, seed_initialisation
-from egorecovery.training.splits import everything, in_order, select, with_picture_fit
+from egorecovery.training.splits import everything, in_order, select, with_budget_of_store, with_picture_fit
 from egorecovery.training.step import TrainingStep
 from egorecovery.training.stopping import Stopped, signals_noted
 from egorecovery.training.validation import HeldOut, Scores, score, thinned
@@ -89,8 +89,10 @@ def train(
     stop: Callable[[], bool] = lambda: False,
     decoding: Callable[[int, int], None] = lambda done, total: None,
     stepped: Callable[[int, int], None] = lambda step, steps: None,
+    begun: Callable[[Recipe], None] = lambda recipe: None,
     locked: bool = False,
     size_of_store: bool = False,
+    what_is_there: bool = False,
     logs: Sequence[LogView] = (),
 ) -> Outcome:
     """Trains to the recipe's last step. Files appear in `run`: recipe.json, log.jsonl, checkpoints/.
@@ -99,7 +101,7 @@ def train(
     are given the same `turn_file` get ready side by side and step one after another. `stop` is asked after every step,
     by several processes about twice a second; if it says so, or a signal did, the run saves and raises `Stopped`.
     One training at a time writes to `run`; with `locked` the caller sees to that. With `size_of_store` the policy takes
-    pictures of the size that they have in the store, whatever the recipe says. `logs` get what `log.jsonl` gets.
+    pictures of the size that they have in the store, whatever the recipe says; with `what_is_there` a budget that the store cannot fill is lowered. `logs` get what `log.jsonl` gets.
     """
     with ExitStack() as held:
 
@@ -125,7 +127,9 @@ def train(
             stop,
             decoding,
             stepped,
+            begun,
             size_of_store,
+            what_is_there,
             logs,
         )
 
@@ -156,11 +160,15 @@ def _train(
     stop: Callable[[], bool],
     decoding: Callable[[int, int], None],
     stepped: Callable[[int, int], None],
+    begun: Callable[[Recipe], None],
     size_of_store: bool,
+    what_is_there: bool,
     logs: Sequence[LogView],
 ) -> Outcome:
     if recipe.batch.robot % runtime.ranks or recipe.batch.human % runtime.ranks:
         raise RecipeError(f"batch {recipe.batch} cannot be shared equally by {runtime.ranks} processes")
+    if what_is_there:
+        recipe = with_budget_of_store(recipe, store)
     pools = select(store, recipe)
     recipe = with_picture_fit(recipe, store, pools)
     if size_of_store:
@@ -177,6 +185,7 @@ def _train(
         make_folder(run)
         unseal_run(run)
         write_file(run / "recipe.json", _json(to_json(recipe)))
+    begun(recipe)
 
     seed_initialisation(recipe.seed)
     master = Policy(recipe.policy)

@@ -56,6 +56,17 @@ def select(store: EpisodeStore, recipe: Recipe, checked: bool = True) -> Pools:
     return Pools(training=training, held_out=held_out)
 
 
+def with_budget_of_store(recipe: Recipe, store: EpisodeStore) -> Recipe:
+    """The recipe on as many episodes as there are, where there are fewer: what it then trains on is said."""
+    usable = _usable(store, recipe.task, recipe.intent, checked=False)
+    have = {source: len(usable[source].kept) for source in Source if recipe.budget.of(source)}
+    if not have or not all(have.values()):  # a method's source is missing altogether: that is for `select` to say
+        return recipe
+    held_out = min(recipe.held_out, min(have.values()) // 3)
+    there = {str(source): min(recipe.budget.of(source), count - held_out) for source, count in have.items()}
+    return replace(recipe, held_out=held_out, budget=replace(recipe.budget, **there))
+
+
 def with_picture_fit(recipe: Recipe, store: EpisodeStore, pools: Pools) -> Recipe:
     """The recipe with the rule that the robot's pictures went through: what feeds the policy later must use it too."""
     found: dict[str, EpisodeId] = {}
@@ -91,7 +102,7 @@ def _usable(store: EpisodeStore, task: str, spec: IntentSpec, checked: bool) -> 
     kept: dict[Source, list[EpisodeId]] = {source: [] for source in Source}
     left_out = {source: {"discarded": 0, "unannotated": 0, "stale": 0} for source in Source}
     damaged = store.damaged_among(store.ids())
-    for episode, problem in damaged.items():
+    for episode, problem in damaged.items() if checked else ():
         print(f"{episode} is skipped: {problem}", file=sys.stderr)
     tasks: set[str] = set()
     for episode in (name for name in store.ids() if name not in damaged):
@@ -106,7 +117,7 @@ def _usable(store: EpisodeStore, task: str, spec: IntentSpec, checked: bool) -> 
             left_out[card.source]["discarded" if annotation else "unannotated"] += 1
         elif label_card is None or label_card["key"] != key:
             left_out[card.source]["stale"] += 1
-            if label_card is None and labels.there(episode):
+            if checked and label_card is None and labels.there(episode):
                 reason = "its labels are damaged; run 'egorecovery label'"
                 print(f"{episode} is skipped: {reason}", file=sys.stderr)
         else:
