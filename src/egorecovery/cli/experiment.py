@@ -89,6 +89,7 @@ class Experiment:
 
     def run(self) -> int:
         from egorecovery.cli.console import console
+        from egorecovery.cli.extras import require
         from egorecovery.experiments import Resources, merge, plan_suite, run_suite, suite_named
 
         suite = suite_named(self.suite)
@@ -96,6 +97,8 @@ class Experiment:
             console.print(f"{len(merge(self.merge, self.out, suite.name))} cells copied")
         if self.list:
             return self._list(suite)
+        if not self.merge:
+            require("torch", "transformers", "matplotlib")
         if self.merge:  # the report is all that was asked for
             return 0 if self._report() else 1
         with Watcher() as watch:

@@ -1,5 +1,7 @@
 """Which extra of the package brings a library that is not installed."""
 
+import importlib.util
+
 EXTRAS = {
     "policy": ("torch", "transformers", "tensorboard", "matplotlib", "sklearn", "PIL"),
     "formats": ("h5py", "pyarrow"),
@@ -12,6 +14,13 @@ EXTRAS = {
     "wandb": ("wandb",),
     "rerun": ("rerun",),
 }
+
+
+def require(*libraries: str) -> None:
+    """Before long work that would need them at its end."""
+    for library in libraries:
+        if importlib.util.find_spec(library) is None:
+            raise ModuleNotFoundError(f"No module named {library!r}", name=library)
 
 
 def advice(error: ModuleNotFoundError) -> str | None:

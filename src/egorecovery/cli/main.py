@@ -61,8 +61,8 @@ VERBS = {
 }
 GO_ON = ("demo", "simulate", "import", "label", "train", "evaluate", "experiment", "push", "pull")
 SEVERAL = (
-    "--active", "--allow-host", "--camera", "--film-starts", "--gripper-range", "--keys", "--limit", "--merge", "--only",
-    "--run", "--seeds", "--set", "--tasks",
+    "--active", "--allow-host", "--camera", "--film-starts", "--gripper-range", "--keys", "--limit", "--merge",
+    "--only", "--run", "--seeds", "--set", "--tasks",
 )  # fmt: skip
 USAGE = 2  # the input cannot be worked with; 1 means that the job itself found something wrong
 INTERRUPTED = 130

@@ -26,7 +26,8 @@ class Train:
     run_folder: Annotated[Path, tyro.conf.arg(name="run")]
     """Where recipe, logs and checkpoints go."""
     recipe: Literal["paper", "bench", "demo"] | None = None
-    """demo by default: minutes on two cores, on as many episodes as there are. bench: the experiments' on 96 pixels. paper: the paper's."""
+    """demo by default: minutes on two cores, on as many episodes as there are.
+    bench: the experiments' on 96 pixels. paper: the paper's."""
     method: (
         Literal[
             "robot_success",

@@ -7,7 +7,6 @@ from typing import Any, Literal
 from egorecovery import __version__
 from egorecovery.episodes import EpisodeStore, Source
 from egorecovery.evaluation import ResultFile, rates
-from egorecovery.policy.checkpoint import open_checkpoint
 from egorecovery.storage.containment import exists, inside
 from egorecovery.storage.foreign_text import inert_markdown
 
@@ -47,6 +46,8 @@ def store_card(folder: Path, repository: str) -> str:
 
 
 def policy_card(folder: Path, repository: str) -> str:
+    from egorecovery.policy.checkpoint import open_checkpoint  # here: a store's card is written without torch
+
     found = open_checkpoint(folder)
     recipe = found.recipe
     policy, task = recipe["policy"], str(recipe["task"])

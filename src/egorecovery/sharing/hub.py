@@ -14,7 +14,6 @@ from huggingface_hub import CommitOperationAdd, HfApi, snapshot_download
 from huggingface_hub.errors import HFValidationError, HTTPError, LocalTokenNotFoundError, RepositoryNotFoundError
 
 from egorecovery.errors import EgoRecoveryError
-from egorecovery.policy.checkpoint import latest
 from egorecovery.sharing.cards import card_of
 from egorecovery.storage.containment import exists, files_below, inside, is_relative_name, remove, strange_files
 
@@ -32,7 +31,7 @@ BELONGS: dict[Kind, tuple[str, ...]] = {
     "run": ("recipe.json", "log.jsonl", "manifest.json", "training.json", "job.json", "checkpoints/*", "results.jsonl"),
     "checkpoint": ("checkpoint.json", "*.safetensors"),
 }
-MARKS: dict[Kind, str] = {"store": "store.json", "run": "recipe.json", "checkpoint": "checkpoint.json"}
+MARKS: dict[Kind, str] = {"store": "store.json", "run": "checkpoints/", "checkpoint": "checkpoint.json"}
 FILES_PER_COMMIT = 500
 CARD = "README.md"
 
@@ -72,10 +71,14 @@ def files_to_push(folder: Path, kind: Kind) -> list[str]:
     if strange:
         raise SharingError(f"{strange[0]} is a link or a special file: it is not pushed; remove it, or copy the file")
     names = [name for name in files_below(folder) if _belongs(name, kind)]
-    last = latest(folder / "checkpoints") if kind == "run" else None
-    if kind == "run" and last is None:
+    if kind != "run":
+        return sorted(names)
+    from egorecovery.policy.checkpoint import latest  # here: a store is pushed without torch
+
+    last = latest(folder / "checkpoints")
+    if last is None:
         raise SharingError(f"{folder} has no checkpoint yet: train first")
-    return sorted(name for name in names if last is None or not _is_other_checkpoint(name, last.name))
+    return sorted(name for name in names if not _is_other_checkpoint(name, last.name))
 
 
 def push(
@@ -118,7 +121,7 @@ def pull(repository: str, folder: Path, check: Callable[[Path], None], *, revisi
     api = HfApi()
     with explained(repository):
         type_, names = _listed(api, repository, revision)
-        kind = next((kind for kind, mark in MARKS.items() if mark in names), None)
+        kind = next((kind for kind, mark in MARKS.items() if any(name.startswith(mark) for name in names)), None)
         if kind is None or repository_type(kind) != type_:
             raise SharingError(
                 f"{repository} holds no store, training run or checkpoint of EgoRecovery (none of "

@@ -101,7 +101,8 @@ def train(
     are given the same `turn_file` get ready side by side and step one after another. `stop` is asked after every step,
     by several processes about twice a second; if it says so, or a signal did, the run saves and raises `Stopped`.
     One training at a time writes to `run`; with `locked` the caller sees to that. With `size_of_store` the policy takes
-    pictures of the size that they have in the store, whatever the recipe says; with `what_is_there` a budget that the store cannot fill is lowered. `logs` get what `log.jsonl` gets.
+    pictures of the size that they have in the store, whatever the recipe says; with `what_is_there` a budget that the
+    store cannot fill is lowered; `begun` gets the recipe that comes of it. `logs` get what `log.jsonl` gets.
     """
     with ExitStack() as held:
 
