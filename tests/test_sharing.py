@@ -54,6 +54,9 @@ class FakeHub(BaseHTTPRequestHandler):
             self.repositories.setdefault((kind, name), {})
             self._answer(200, {"url": f"http://{self.headers['Host']}/{kind}s/{name}"})
             return
+        if self.path == "/api/validate-yaml":
+            self._answer(200, {"errors": [], "warnings": []})
+            return
         kind, repository, action = re.match(r"/api/(model|dataset)s/(\w+/\w+)/(\w+)/", self.path).groups()
         there = self._found(kind, repository)
         if action == "preupload":

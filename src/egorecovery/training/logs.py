@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from egorecovery.errors import StoreDamaged
 from egorecovery.storage.atomic_io import make_folder, write_file
@@ -12,6 +12,7 @@ from egorecovery.storage.containment import JOURNAL_BYTES, exists, inside, open_
 from egorecovery.storage.lock import WriterLock
 
 
+@runtime_checkable
 class LogView(Protocol):
     """Shows numbers somewhere else as they are logged."""
 
