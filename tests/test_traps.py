@@ -41,7 +41,7 @@ def test_a_policy_takes_pictures_of_the_size_that_the_store_has(made_up, tmp_pat
 
 def test_without_a_word_on_budgets_a_small_store_is_used_whole_and_that_is_said(made_up, tmp_path, capsys):
     assert main(train(made_up, tmp_path / "run", "--task", TASK, *settings(TINY_OF_ANY_SIZE))) == 0
-    assert "on 3 robot successes, 3 robot recoveries, 3 human recoveries" in capsys.readouterr().out
+    assert "  3 robot successes, 3 robot recoveries, 3 human recoveries" in capsys.readouterr().out
     assert recipe_of(tmp_path / "run")["held_out"] == 1
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional
 
+from egorecovery.cli.words import PLURALS
 from egorecovery.errors import EgoRecoveryError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from egorecovery.experiments.report.numbers import Numbers
 
 REPORTED = "report: "
+STAGES = {"data": "Collecting", "training": "Training", "evaluation": "Evaluating", "videos": "Filming"}
 PLAIN_LINES_S = 15.0  # between lines where there is no terminal
 
 
@@ -223,9 +225,13 @@ class Watcher:
 
 
 def _under_way(event: "Event") -> str:
-    """Such as: training 2 of 3, egorecovery."""
+    """Such as: Training 2 of 3, egorecovery."""
     number = f" {event.number} of {event.of}" if event.of else ""
-    return f"{event.stage}{number}, {event.label or event.what}"
+    doing = STAGES.get(str(event.stage), str(event.stage))
+    about, source = (event.label or event.what).rpartition(" ")[::2]
+    if event.stage == "data" and source in PLURALS:
+        return f"{doing} {about}, {PLURALS[source]}"
+    return f"{doing}{number}, {event.label or event.what}"
 
 
 def _left(event: "Event") -> str:

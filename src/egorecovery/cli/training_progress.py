@@ -26,10 +26,10 @@ SCORES = {
 
 
 def described(recipe: "Recipe") -> str:
-    """Such as: Training cube_stack on 32 robot successes, 60 human recoveries."""
+    """What, and on which episodes: that is not always what was asked for, and one should see it."""
     parts = [f"{count} {words}" for source, words in PLURALS.items() if (count := getattr(recipe.budget, source))]
     size = f"{recipe.policy.image_size} x {recipe.policy.image_size}"
-    return f"Training {recipe.task} on {', '.join(parts)}; pictures {size}"
+    return f"Training {recipe.task}, pictures {size}, on:\n  {', '.join(parts)}"
 
 
 class TrainingProgress:

@@ -11,7 +11,12 @@ from typing import Literal
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # nothing is sent but what the user asked to send
 
 from huggingface_hub import CommitOperationAdd, HfApi, snapshot_download
-from huggingface_hub.errors import HFValidationError, HTTPError, LocalTokenNotFoundError, RepositoryNotFoundError
+from huggingface_hub.errors import (
+    HFValidationError,
+    HTTPError,  # pyright: ignore[reportPrivateImportUsage] - of httpx or httpx2, by its version
+    LocalTokenNotFoundError,
+    RepositoryNotFoundError,
+)
 
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.sharing.cards import card_of
@@ -121,7 +126,7 @@ def pull(repository: str, folder: Path, check: Callable[[Path], None], *, revisi
     api = HfApi()
     with explained(repository):
         type_, names = _listed(api, repository, revision)
-        kind = next((kind for kind, mark in MARKS.items() if any(name.startswith(mark) for name in names)), None)
+        kind = _kind_among(names)
         if kind is None or repository_type(kind) != type_:
             raise SharingError(
                 f"{repository} holds no store, training run or checkpoint of EgoRecovery (none of "
@@ -148,6 +153,13 @@ def pull(repository: str, folder: Path, check: Callable[[Path], None], *, revisi
         raise
     os.rename(draft, folder)
     return Pulled(kind=kind, files=len(wanted))
+
+
+def _kind_among(names: list[str]) -> Kind | None:
+    for kind, mark in MARKS.items():
+        if any(name.startswith(mark) for name in names):
+            return kind
+    return None
 
 
 def _listed(api: HfApi, repository: str, revision: str | None) -> tuple[str, list[str]]:
