@@ -11,7 +11,7 @@ import pytest
 
 from egorecovery.cli.extras import EXTRAS
 from egorecovery.cli.main import main, parse
-from egorecovery.episodes import EpisodeStore, Source
+from egorecovery.episodes import PAPER_TASKS, EpisodeStore, Source
 from egorecovery.intent import label_store
 from egorecovery.policy.checkpoint import open_checkpoint
 from making import make_episode
@@ -118,7 +118,7 @@ def test_a_store_takes_pictures_of_one_size_per_task(tmp_path, capsys):
 def test_another_task_may_have_pictures_of_another_size(tmp_path):
     store = EpisodeStore.create(tmp_path / "store")
     with store.writing() as writer:
-        writer.add(make_episode("one"))
+        writer.add(make_episode("one", task=PAPER_TASKS["cup_brush"]))
         writer.add(made_up_episode(Source.ROBOT_SUCCESS, 0))
     assert len(store) == 2
 

@@ -124,7 +124,14 @@ class Inspect:
             return f"egorecovery annotate {store}"
         if any(row["labels"] != "current" and not row["discard"] for row in rows):
             return f"egorecovery label {store}"
-        return f"egorecovery train {store} --task {rows[0]['task']} --run {store}_policy"
+        task = rows[0]["task"]
+        there = {row["source"] for row in rows if row["task"] == task and not row["discard"]}
+        if "robot_success" not in there:
+            return f"egorecovery simulate --task {task} --source robot_success --episodes 20 --out {store}"
+        method = "" if there >= {"robot_recovery", "human_recovery"} else " --method robot_success"
+        if "robot_recovery" in there and "human_recovery" not in there:
+            method = " --method robot_recovery"
+        return f"egorecovery train {store} --task {task} --run {store}_policy{method}"
 
 
 def _grouped(rows: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:

@@ -167,10 +167,10 @@ def _too_few(store: EpisodeStore, recipe: Recipe, source: Source, usable: "dict[
 def _remedy(store: EpisodeStore, recipe: Recipe, usable: "dict[Source, _Usable]") -> str:
     """Of the next step only: what it leaves short is said when it is done."""
     wanted = [source for source in Source if recipe.budget.of(source)]
-    if any(usable[source].stale for source in wanted):
-        return f"run 'egorecovery label {store.root}' first"
     if any(usable[source].unannotated for source in wanted):
         return f"run 'egorecovery annotate {store.root}' and 'egorecovery label {store.root}' first"
+    if any(usable[source].stale for source in wanted):
+        return f"run 'egorecovery label {store.root}' first"
     have = {source: len(usable[source].kept) for source in wanted}
     if not all(have.values()):
         absent = ", ".join(source for source, count in have.items() if not count)

@@ -45,9 +45,8 @@ class WandbLog:
     def close(self) -> None:
         if self._run is None:
             return
-        where = (
-            f"wandb: {self._run.url}" if self._run.url else f"wandb: 'wandb sync {Path(self._run.dir).parent}' uploads"
-        )
+        folder = Path(self._run.dir).parent
+        where = f"wandb: 'wandb sync {folder}' uploads it" if self._run.offline else f"wandb: {self._run.url}"
         self._run.finish()
         print(where)
 
