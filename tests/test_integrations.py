@@ -23,7 +23,7 @@ class FakeWandb(types.ModuleType):
         self.finished = 0
         self.refuses = False
 
-    def Settings(self, **settings):
+    def Settings(self, **settings):  # noqa: N802 - its name there
         return settings
 
     def init(self, **settings):
@@ -89,7 +89,7 @@ class FakeRerun(types.ModuleType):
             return types.SimpleNamespace(columns_nanos=list)
         return lambda *values, **named: (name, values, named)
 
-    def RecordingStream(self, *_, **__):
+    def RecordingStream(self, *_, **__):  # noqa: N802 - its name there
         self.now = None
         return types.SimpleNamespace(
             save=lambda path: self.saved.append(str(path)),

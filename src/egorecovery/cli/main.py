@@ -22,6 +22,7 @@ from egorecovery.cli.extras import advice
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
+from egorecovery.cli.overview import overview
 from egorecovery.cli.pull import Pull
 from egorecovery.cli.push import Push
 from egorecovery.cli.record import Record
@@ -102,6 +103,9 @@ def _after_interrupt(arguments: list[str]) -> str:
 
 def parse(arguments: list[str]) -> Any:
     """The chosen verb with its options."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(overview(DESCRIPTION))
+        raise SystemExit(0 if arguments else USAGE)
     if arguments[:1] == ["--version"]:
         print(__version__)
         raise SystemExit(0)
