@@ -12,7 +12,6 @@ import pytest
 
 pytest.importorskip("huggingface_hub")
 
-from huggingface_hub import constants
 
 from egorecovery.cli.main import main
 from egorecovery.sharing import hub
@@ -109,7 +108,6 @@ def repositories(monkeypatch):
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Hub", (FakeHub,), {"repositories": held}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     endpoint = f"http://127.0.0.1:{server.server_port}"
-    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
     monkeypatch.setattr(hub, "HfApi", lambda: hub_api(endpoint, token="hf_of_a_test"))  # noqa: S106
     monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
     yield held

@@ -1,7 +1,10 @@
 """What `egorecovery --help` shows: every verb in one line, in the order in which people need them."""
 
+import textwrap
+
+WIDTH = 80
 GROUPS = {
-    "start": {"demo": "the whole system on one small task, in minutes, without robot or GPU"},
+    "start": {"demo": "the whole system in minutes, without robot or GPU"},
     "data": {
         "simulate": "collect demonstrations in the simulated workcell",
         "record": "record demonstrations with your cameras",
@@ -35,8 +38,8 @@ GROUPS = {
 
 
 def overview(description: str) -> str:
-    lines = [description, "", "usage: egorecovery VERB ...", ""]
+    lines = [*textwrap.wrap(description, WIDTH), "", "usage: egorecovery VERB ...", ""]
     for group, verbs in GROUPS.items():
         for number, (verb, words) in enumerate(verbs.items()):
-            lines.append(f"  {group if number == 0 else '':10s}{verb:11s}{words}")
+            lines.append(f"  {group if number == 0 else '':10s}{verb:12s}{words}")
     return "\n".join([*lines, "", "options of a verb: egorecovery VERB --help; the version: egorecovery --version"])

@@ -10,7 +10,7 @@ from typing import Literal
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # nothing is sent but what the user asked to send
 
-from huggingface_hub import CommitOperationAdd, HfApi, snapshot_download
+from huggingface_hub import CommitOperationAdd, HfApi
 from huggingface_hub.errors import (
     HFValidationError,
     HTTPError,  # pyright: ignore[reportPrivateImportUsage] - of httpx or httpx2, by its version
@@ -140,7 +140,7 @@ def pull(repository: str, folder: Path, check: Callable[[Path], None], *, revisi
             )
         draft = folder.with_name(f".{folder.name}.pulling")
         draft.parent.mkdir(parents=True, exist_ok=True)
-        snapshot_download(
+        api.snapshot_download(
             repository, repo_type=type_, revision=revision, local_dir=draft, allow_patterns=wanted, max_workers=4
         )
     remove(draft / ".cache")
