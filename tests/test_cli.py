@@ -11,6 +11,7 @@ from egorecovery import __version__
 from egorecovery.capture import save_recording
 from egorecovery.capture.synthetic import TrackerFaults, synthetic_recording
 from egorecovery.cli.main import VERBS, main
+from egorecovery.cli.overview import GROUPS
 from egorecovery.episodes import PAPER_TASKS, Source
 
 
@@ -45,6 +46,13 @@ def test_help_lists_every_verb():
     assert helped.returncode == 0
     for verb in VERBS:
         assert verb in helped.stdout
+
+
+def test_the_overview_fits_a_small_terminal_and_has_no_other_verbs(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+    assert {verb for verbs in GROUPS.values() for verb in verbs} == set(VERBS)
 
 
 def test_help_imports_nothing_heavy():

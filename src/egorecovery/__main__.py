@@ -1,5 +1,6 @@
 """`python -m egorecovery`."""
 
-from egorecovery.cli.main import main
+from egorecovery.cli.entry import main
 
-raise SystemExit(main())
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -65,6 +65,10 @@ class EpisodeExists(StoreError):
     """An episode of that name is already there, with other content."""
 
 
+class PicturesDiffer(StoreError):
+    """An episode whose pictures have another size than those of its task in the store."""
+
+
 class CheckpointError(EgoRecoveryError):
     """A checkpoint that is missing, damaged or of another recipe."""
 

@@ -100,6 +100,10 @@ def _in_processes(do: Callable[[Job], Result], jobs: Sequence[Job], workers: int
             while running:
                 yield running.pop(0).result()
                 running += [pool.submit(do, job) for job in islice(waiting, 1)]
+        except KeyboardInterrupt:  # whoever asked to stop waits for nobody: what is half done is made again
+            for worker in list((pool._processes or {}).values()):
+                worker.kill()
+            raise
         except BrokenProcessPool:
             raise WorkerLost(
                 "a worker process was killed, most likely for want of memory; what was committed stays: run again, "

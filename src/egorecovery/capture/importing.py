@@ -19,7 +19,7 @@ from egorecovery.episodes import RATE_HZ, AcceptanceLimits, CameraStream, Episod
 from egorecovery.episodes.attempt_log import Attempt
 from egorecovery.episodes.store import StagedEpisode, StoreWriter, stage
 from egorecovery.episodes.vocabulary import PICTURE_FIT
-from egorecovery.errors import EpisodeError, EpisodeExists, MotionError, RecordingError, StoreDamaged
+from egorecovery.errors import EpisodeError, EpisodeExists, MotionError, PicturesDiffer, RecordingError, StoreDamaged
 from egorecovery.executors import run_jobs
 from egorecovery.kinematics import pack, unpack
 from egorecovery.motion import (
@@ -137,7 +137,7 @@ def _commit(writer: StoreWriter, where: str, staged: StagedEpisode) -> Imported:
     outcome = Outcome.ALREADY_THERE if staged.id in writer.store else Outcome.ACCEPTED
     try:
         writer.commit(staged)
-    except EpisodeExists as error:
+    except (EpisodeExists, PicturesDiffer) as error:
         return Imported(where, staged.id, Outcome.CLASHING, (str(error),))
     return Imported(where, staged.id, outcome)
 

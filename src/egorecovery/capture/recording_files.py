@@ -38,12 +38,25 @@ def find_recordings(paths: list[Path]) -> list[Path]:
         if is_recording(path):
             found.append(path)
             continue
+        if not path.exists():
+            raise RecordingError(f"{path} does not exist; name a recording, or a folder of them")
         with reading(path):
             folders = [path / name for name in names_in(path) if not name.startswith(".") and (path / name).is_dir()]
         if not any(is_recording(folder) for folder in folders):
-            raise RecordingError(f"{path}: no {DESCRIPTION} there or one level down; see docs/formats.md")
+            raise RecordingError(f"{path}: no {DESCRIPTION} there or one level down; {_hint(path)}")
         found += folders  # one without a description is no recording, and is reported: it may have lost it
     return found
+
+
+def _hint(path: Path) -> str:
+    """What lies there instead, as far as a look tells."""
+    if (path / "store.json").exists():
+        return "it is a store already: work with it as it is, as in 'egorecovery inspect'"
+    if (path / "meta" / "info.json").exists():
+        return "it looks like a LeRobot data set: add --format lerobot"
+    if any(path.glob("*.hdf5")):
+        return "it holds HDF5 files: for data of ALOHA add --format aloha"
+    return "recordings are described in docs/formats.md, other data (--format) in docs/formats_other.md"
 
 
 def save_recording(recording: Recording, directory: Path) -> None:

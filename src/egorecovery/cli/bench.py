@@ -61,4 +61,6 @@ class Bench:
         console.print(table)
         if self.json:
             write_file(self.json, (json.dumps(speed.to_json(), indent=1) + "\n").encode())
+            console.print(f"wrote: {self.json}", soft_wrap=True)
+        console.print(f"next: egorecovery train STORE --task TASK --recipe {self.recipe} --run RUN", soft_wrap=True)
         return 0

@@ -1,16 +1,22 @@
 """What the verbs share in talking to a terminal."""
 
 import json
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.segment import Segment
+from rich.text import Text
 
 from egorecovery.storage.foreign_text import inert, inert_json
+
+PLAIN_LINES_S = 15.0  # between lines where lines cannot be redrawn
 
 
 class InertConsole(Console):
@@ -42,10 +48,56 @@ def tell_set_aside(store: Path, damaged: dict[str, str]) -> None:
         )
 
 
+class ProgressLine:
+    """What is under way, how far, how much longer: redrawn in a terminal, elsewhere lines now and then."""
+
+    def __init__(self, on: Console, shown: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
+        redraws = on.is_terminal and not on.is_dumb_terminal
+        self._on, self._clock, self._shown = on, clock, shown
+        self._live = Live(console=on, transient=True, refresh_per_second=4) if shown and redraws else None
+        self._what = ""
+        self._began_s, self._there, self._told_s = clock(), 0, clock()
+
+    def show(self, what: str, done: int, total: int, unit: str, note: str = "") -> None:
+        now_s = self._clock()
+        if what != self._what:  # what was done before counts for nothing in the pace
+            self._what, self._began_s, self._there = what, now_s, done
+        words = f"{what}: {done:,} of {total:,} {unit}{self._left(done, total, now_s)}{note and '; '}{note}"
+        if self._live:
+            width = min(self._on.width, 100)
+            bar = ProgressBar(total=max(total, 1), completed=done, width=width // 2)
+            self._live.update(Group(Text(words, no_wrap=True, overflow="ellipsis"), bar))
+        elif self._shown and now_s - self._told_s >= PLAIN_LINES_S and done < total:
+            self._told_s = now_s
+            self._on.print(words, soft_wrap=True)
+
+    def _left(self, done: int, total: int, now_s: float) -> str:
+        made = done - self._there
+        if made <= 0 or done >= total:
+            return ""
+        return f", {duration((now_s - self._began_s) / made * (total - done))} left"
+
+    def __enter__(self) -> "ProgressLine":
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+
+def duration(seconds: float) -> str:
+    """Rounded as roughly as it is known."""
+    if seconds < 55:
+        return f"{max(5 * math.ceil(seconds / 5), 5)} s"
+    if seconds < 3600:
+        return f"{math.ceil(seconds / 60 - 0.1)} min"
+    return f"{seconds / 3600:.1f} h"
+
+
 @contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields `advance(done, total)`; shows time left."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=messages, transient=True) as progress:
-        bar = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total)
+def progress_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields `advance(done, total)`."""
+    with ProgressLine(messages) as line:
+        yield lambda done, total: line.show(what, done, total, unit)

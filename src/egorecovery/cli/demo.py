@@ -47,7 +47,9 @@ class Demo:
             os.environ.setdefault(name, "1")  # before torch is loaded: each training has a core of its own
 
         from egorecovery.cli.console import messages
+        from egorecovery.cli.extras import require
 
+        require("torch", "transformers", "matplotlib")
         started_s = time.monotonic()
         out = self.out or (QUICK if self.quick else FULL)
         try:

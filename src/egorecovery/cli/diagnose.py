@@ -48,7 +48,7 @@ class Diagnose:
         store = EpisodeStore(self.store)
         opened = open_runs([*self.runs, *([self.compare] if self.compare else [])], self.task)
         runs, compare = opened[: len(self.runs)], opened[-1] if self.compare else None
-        with progress_bar(f"diagnosing {self.task}") as advance:
+        with progress_bar(f"Diagnosing {self.task}", "parts") as advance:
             found = diagnose(
                 store,
                 self.task,
@@ -63,7 +63,10 @@ class Diagnose:
         if self.json:
             print_json(found.to_json())
         else:
-            _show(found, written)
+            following = f"egorecovery evaluate {self.runs[0]} --task {self.task}"
+            if not self.runs:
+                following = f"egorecovery train {self.store} --task {self.task} --run {self.store}_policy"
+            _show(found, written, following)
         return 0 if found.found else 1
 
     @property
@@ -79,19 +82,25 @@ class Diagnose:
         return shlex.join([*parts, "--out", str(self.folder)])
 
 
-def _show(found: "Diagnosis", written: Path) -> None:
+def _show(found: "Diagnosis", written: Path, following: str) -> None:
     from rich.box import SIMPLE
     from rich.table import Table
 
     from egorecovery.cli.console import console
     from egorecovery.experiments.diagnostic_rows import rows
 
-    table = Table(title=f"diagnostics of {found.record['task']}", title_justify="left", box=SIMPLE)
-    for column in ("", "", "here", "paper"):
-        table.add_column(column, overflow="fold")
+    shown = rows(found.to_json())
+    table = Table(title=f"diagnostics of {found.record['task']}", title_justify="left", box=SIMPLE, pad_edge=False)
+    with_paper = any(row.paper for row in shown)
+    table.add_column("", ratio=5, overflow="fold")
+    table.add_column("here", ratio=3, overflow="fold")
+    if with_paper:
+        table.add_column("paper", ratio=2, overflow="fold")
     group = None
-    for row in rows(found.to_json()):
-        table.add_row("" if row.group == group else row.group, row.what, row.here, row.paper)
+    for row in shown:
+        if row.group != group:
+            table.add_row(f"{row.group}:", *[""] * (1 + with_paper))
+        table.add_row(row.what, row.here, *([row.paper] if with_paper else []))
         group = row.group
     if found.found:
         console.print(table)
@@ -99,4 +108,6 @@ def _show(found: "Diagnosis", written: Path) -> None:
         console.print(f"not computed: {one.what}: {one.reason}", soft_wrap=True)
     for words in found.notes:
         console.print(f"note: {words}", soft_wrap=True)
-    console.print(f"{written} and {len(found.figures)} figures beside it", soft_wrap=True)
+    for path in (written, *(written.with_name(f"{name}.png") for name in sorted(found.figures))):
+        console.print(f"wrote: {path}", soft_wrap=True)
+    console.print(f"next: {following}", soft_wrap=True)

@@ -51,13 +51,13 @@ class Evaluate:
     """Processes to use; 0 for all cores, and half as many again where they wait for a policy on a GPU."""
     executor: Literal["local", "ray"] = "local"
     device: str = "auto"
+    """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
     acceleration: Literal["auto", "on", "off"] = "auto"
     """Fused kernels on a GPU: auto, where a parity check passes on its kind; off, plain PyTorch."""
-    """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
     batch: int = 0
     """Rows of every inference; 0 for 16 on a GPU and 1 without."""
-    out: Path = Path("results.jsonl")
-    """Where results are added; those that are there are not run again."""
+    out: Path | None = None
+    """Where results are added, RUN/results.jsonl by default; those that are there are not run again."""
     film: Annotated[int, tyro.conf.arg(metavar="N")] = 0
     """Film the first N rollouts of each regime, beside the results."""
     film_starts: Annotated[tuple[int, ...], tyro.conf.arg(metavar="K ...")] = ()
@@ -74,7 +74,7 @@ class Evaluate:
         factory, evaluation, device = self._plan()
         there: int | None = None
         started_s = time.monotonic()
-        with progress_bar(f"{evaluation.subject.policy} {self.task}") as advance:
+        with progress_bar(f"Evaluating on {self.task}", "rollouts") as advance:
 
             def progress(done: int, total: int) -> None:
                 nonlocal there
@@ -84,7 +84,7 @@ class Evaluate:
             records = evaluate(
                 evaluation,
                 factory,
-                ResultFile(self.out),
+                ResultFile(self.results),
                 workers=self.workers or default_workers(device),
                 executor=self.executor,
                 on_progress=progress,
@@ -94,13 +94,25 @@ class Evaluate:
         if self.json:
             _print_json(records)
             return 0
-        _show(records, f"{evaluation.subject.policy} ({self.protocol}, starts '{self.starts_seed}')")
+        show_rates(records, f"{evaluation.subject.policy} ({self.protocol}, starts '{self.starts_seed}')")
         made = len(records) - (there or 0)
-        console.print(f"{made} rollouts in {seconds:.0f} s, {there} were there; results: {self.out}", soft_wrap=True)
+        console.print(
+            f"{made} rollouts in {seconds:.0f} s, {there} were there; results: {self.results}", soft_wrap=True
+        )
         for path in films:
             console.print(f"film: {path}", soft_wrap=True)
         console.print(f"next: {self._next()}", soft_wrap=True)
         return 0
+
+    @property
+    def results(self) -> Path:
+        """In the run that is evaluated, whichever of its checkpoints that is: nothing appears where nobody looks."""
+        if self.out is not None:
+            return self.out
+        if str(self.checkpoint) == HOLD_STILL:
+            return Path(HOLD_STILL) / "results.jsonl"
+        in_run = self.checkpoint.absolute().parent.name == "checkpoints"
+        return (self.checkpoint.parents[1] if in_run else self.checkpoint) / "results.jsonl"
 
     def _filmed_starts(self) -> list[int]:
         return sorted({*range(min(self.film, self.rollouts)), *self.film_starts})
@@ -108,7 +120,7 @@ class Evaluate:
     def _next(self) -> str:
         """What one does with results: watch those that are filmed, or film some of the same rollouts."""
         if any(start < self.rollouts for start in self._filmed_starts()):
-            return f"egorecovery watch {shlex.quote(str(self.out))}"
+            return f"egorecovery watch {shlex.quote(str(self.results))}"
         words = ["egorecovery", "evaluate", str(self.checkpoint)]
         for option in fields(self):
             value = getattr(self, option.name)
@@ -142,19 +154,19 @@ class Evaluate:
 
     def _trained(self) -> "tuple[SourceFactory, Subject, str, int]":
         """The policy of a checkpoint, who it is, where it computes, and how long its chunks are."""
-        try:
-            from egorecovery.policy.checkpoint import open_checkpoint
-            from egorecovery.policy.device import pick_device
-        except ImportError:
-            raise RecipeError("a trained policy needs torch: pip install 'egorecovery[policy]'") from None
         from egorecovery.evaluation import Subject
         from egorecovery.evaluation.checkpoint_source import CheckpointFactory
         from egorecovery.policy.action_source import Intervention
+        from egorecovery.policy.checkpoint import open_checkpoint
+        from egorecovery.policy.device import pick_device
         from egorecovery.storage.checksummed_json import file_sha256
 
         saved = open_checkpoint(self.checkpoint)
         if saved.recipe.get("task") != self.task:
-            raise RecipeError(f"{saved.path} was trained for {saved.recipe.get('task')}, not for {self.task}")
+            trained_for = saved.recipe.get("task")
+            raise RecipeError(
+                f"{saved.path} was trained for {trained_for}, not for {self.task}; give --task {trained_for}"
+            )
         # Ray lends its workers no GPU.
         device = "cpu" if self.executor == "ray" and self.device == "auto" else str(pick_device(self.device))
         intervention = Intervention(zero_intent=self.zero_intent, gate=self.gate)
@@ -198,7 +210,7 @@ class Evaluate:
         policy = BatchedPolicy(factory(), evaluation.batch_rows)
         jobs = evaluation.jobs_at(indices, policy.source)
         paths = [
-            video_path(self.out, task=job.task, regime=job.regime, index=job.index, key=evaluation.key(job))
+            video_path(self.results, task=job.task, regime=job.regime, index=job.index, key=evaluation.key(job))
             for job in jobs
         ]
         for job, path in zip(jobs, paths, strict=True):
@@ -206,7 +218,7 @@ class Evaluate:
         return paths
 
 
-def _show(records: "list[RolloutRecord]", title: str) -> None:
+def show_rates(records: "list[RolloutRecord]", title: str) -> None:
     from collections import Counter
 
     from rich.box import SIMPLE
@@ -233,7 +245,7 @@ def _show(records: "list[RolloutRecord]", title: str) -> None:
     console.print(table)
     reasons = Counter(_kind(record.reason) for record in records if not record.succeeded)
     for reason, count in reasons.most_common():
-        console.print(f"{count:4d} x {reason}", soft_wrap=True)
+        console.print(f"failures: {count} x {reason}", soft_wrap=True)
 
 
 def _kind(reason: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional
 
+from egorecovery.cli.words import PLURALS
 from egorecovery.errors import EgoRecoveryError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from egorecovery.report.analysis import Analysis
 
 REPORTED = "report: "
+STAGES = {"data": "Collecting", "training": "Training", "evaluation": "Evaluating", "videos": "Filming"}
 PLAIN_LINES_S = 15.0  # between lines where there is no terminal
 
 
@@ -89,6 +91,7 @@ class Experiment:
 
     def run(self) -> int:
         from egorecovery.cli.console import console
+        from egorecovery.cli.extras import require
         from egorecovery.experiments import Resources, merge, plan_suite, run_suite, suite_named
 
         suite = suite_named(self.suite)
@@ -96,6 +99,8 @@ class Experiment:
             console.print(f"{len(merge(self.merge, self.out, suite.name))} cells copied")
         if self.list:
             return self._list(suite)
+        if not self.merge:
+            require("torch", "transformers", "matplotlib")
         if self.merge:  # the report is all that was asked for
             return 0 if self._report() else 1
         with Watcher() as watch:
@@ -172,6 +177,7 @@ class Experiment:
             console.print(f"{state:6s} {cell.id}  training {cell.training_id}", soft_wrap=True)
         trainings = len({cell.training_id for cell in plan.cells})
         console.print(f"{sum(done)} of {len(done)} cells done; {trainings} trainings")
+        console.print(f"next: egorecovery experiment {self.suite} --out {self.out}", soft_wrap=True)
         return 0
 
 
@@ -219,9 +225,13 @@ class Watcher:
 
 
 def _under_way(event: "Event") -> str:
-    """Such as: training 2 of 3, egorecovery."""
+    """Such as: Training 2 of 3, egorecovery."""
     number = f" {event.number} of {event.of}" if event.of else ""
-    return f"{event.stage}{number}, {event.label or event.what}"
+    doing = STAGES.get(str(event.stage), str(event.stage))
+    about, source = (event.label or event.what).rpartition(" ")[::2]
+    if event.stage == "data" and source in PLURALS:
+        return f"{doing} {about}, {PLURALS[source]}"
+    return f"{doing}{number}, {event.label or event.what}"
 
 
 def _left(event: "Event") -> str:

@@ -40,7 +40,7 @@ class ExportLerobot:
             codec=self.codec,
             instruction=self.instruction,
         )
-        with progress_bar("exporting") as advance:
+        with progress_bar("Exporting", "episodes") as advance:
             made = export_lerobot(EpisodeStore(self.store), self.out, rules, advance)
         console.print(f"exported {made.episodes} episodes, {made.frames} frames: {self.out}", soft_wrap=True)
         for name in made.left_out:

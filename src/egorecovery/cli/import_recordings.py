@@ -99,7 +99,7 @@ class Import:
         if not importer.places():
             raise RecordingError(f"{', '.join(map(str, self.paths))}: there is no episode in it; nothing was imported")
         imported: list[Imported] = []
-        with EpisodeStore.create(self.out).writing() as writer, progress_bar("importing") as advance:
+        with EpisodeStore.create(self.out).writing() as writer, progress_bar("Importing", "episodes") as advance:
             if writer.recovered:
                 messages.print(f"took over from {writer.recovered}, which ended without finishing")
             advance(0, len(importer.places()))

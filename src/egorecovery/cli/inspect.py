@@ -6,72 +6,176 @@ from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
 
+from egorecovery.cli.words import plural
 from egorecovery.errors import StoreError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from egorecovery.episodes import EpisodeStore
+
+
+FEW = 12  # episodes of a source that are listed unless all are asked for
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inspect:
-    """Show what a store holds, or one episode in detail."""
+    """Show what a store or a result file holds, or one episode or rollout of it in detail."""
 
     store: Positional[Path]
+    """The store; or results that `evaluate` wrote."""
     episode: str | None = None
     """Show this one in detail."""
+    rollout: int | None = None
+    """Of results: show this one in detail, by its line, from 0."""
+    all: bool = False
+    """List every episode, where a store has many."""
     json: bool = False
     """Print JSON instead of a table."""
     sheet: Path | None = None
     """Write a contact sheet (PNG) of the episode there."""
     film: Path | None = None
     """Write a film (MP4) of the episode there."""
+    rerun: str | None = None
+    """Write the episode or rollout, its gate and intent, to this .rrd file for Rerun; or 'view' opens the viewer."""
 
     def run(self) -> int:
-        from egorecovery.cli.console import console, print_json, tell_set_aside
         from egorecovery.episodes import EpisodeStore
 
+        if self.store.is_file():
+            from egorecovery.cli.inspect_results import inspect_results
+
+            return inspect_results(self)
+        if self.rollout is not None:
+            raise StoreError(f"--rollout shows one of a file of results; {self.store} is a folder")
         store = EpisodeStore(self.store)
         if self.episode is not None:
-            self._draw(store, self.episode)
-            facts = episode_facts(store, self.episode)
-            print_json(facts) if self.json else _show_facts(facts)
+            return self._detail(store, self.episode)
+        if self.sheet or self.film or self.rerun:
+            raise StoreError("--sheet, --film and --rerun show one episode: name it with --episode")
+        return self._list(store)
+
+    def _detail(self, store: "EpisodeStore", identifier: str) -> int:
+        from egorecovery.cli.console import console, print_json
+        from egorecovery.cli.inspect_episode import show_facts
+        from egorecovery.episodes.pictures import write_contact_sheet, write_film
+
+        episode = store.read(identifier)
+        if self.sheet:
+            write_contact_sheet(episode, self.sheet)
+        if self.film:
+            write_film(episode, self.film)
+        if self.rerun:
+            from egorecovery.cli.rerun_log import log_episode
+
+            log_episode(store, identifier, self.rerun)
+        facts = episode_facts(store, identifier)
+        if self.json:
+            print_json(facts)
             return 0
-        if self.sheet or self.film:
-            raise StoreError("--sheet and --film show one episode: name it with --episode")
+        show_facts(facts)
+        for path in filter(None, (self.sheet, self.film, self.rerun if self.rerun != "view" else None)):
+            console.print(f"wrote: {path}", soft_wrap=True)
+        following = f"rerun {self.rerun}" if self.rerun and self.rerun != "view" else self._next_of(facts)
+        console.print(f"next: {following}", soft_wrap=True)
+        return 0
+
+    def _next_of(self, facts: dict[str, Any]) -> str:
+        if facts.get("annotations") == []:
+            return f"egorecovery annotate {self.store}"
+        if "labels" not in facts:
+            return f"egorecovery label {self.store}"
+        sheet = f"{facts['id']}.png"
+        return f"egorecovery inspect {self.store} --episode {facts['id']} --sheet {sheet}"
+
+    def _list(self, store: "EpisodeStore") -> int:
+        from egorecovery.cli.console import console, print_json, tell_set_aside
+
         set_aside: dict[str, str] = {}
         rows = store_rows(store, set_aside)
         tell_set_aside(self.store, set_aside)
         if self.json:
             print_json(rows)
             return 1 if set_aside else 0
-        from rich.box import SIMPLE
-        from rich.table import Table
-
-        hours = sum(row["duration_s"] for row in rows) / 3600
         attempts = store.collection.attempts()
         discarded = sum(not attempt.accepted for attempt in attempts)
-        title = f"{self.store}: {len(rows)} episodes, {hours:.2f} h; {discarded} discarded attempts on record"
-        table = Table(title=title, title_justify="left", box=SIMPLE)
-        table.padding, table.collapse_padding = (0, 1), True
-        for column in ("episode", "task", "source", "frames", "seconds", "boundary", "labels"):
-            justify = "right" if column in ("frames", "seconds", "boundary") else "left"
-            # In a narrow terminal the id alone is folded, whole words of the other columns stay readable.
-            table.add_column(column, justify=justify, overflow="fold", no_wrap=column != "episode")
-        for row in rows:
-            boundary = "discarded" if row["discard"] else "" if row["boundary"] is None else str(row["boundary"])
-            seconds = f"{row['duration_s']:.1f}"
-            labels = row["labels"] or ""
-            table.add_row(row["id"], row["task"], row["source"], str(row["frames"]), seconds, boundary, labels)
-        console.print(table)
+        minutes = sum(row["duration_s"] for row in rows) / 60
+        console.print(
+            f"{self.store}: {len(rows)} episodes, {minutes:.1f} minutes; {discarded} discarded attempts on record",
+            soft_wrap=True,
+        )
+        if rows:
+            console.print(_summary(store, rows))
+        for (task, source), of_it in _grouped(rows).items():
+            console.print(f"{task}, {plural(source)}:", soft_wrap=True)
+            for row in of_it if self.all else of_it[:FEW]:
+                console.print(f"  {_line(row)}", soft_wrap=True)
+            if len(of_it) > FEW and not self.all:
+                console.print(f"  and {len(of_it) - FEW} more: --all lists them")
+        console.print(f"next: {self._next(rows)}", soft_wrap=True)
         return 1 if set_aside else 0
 
-    def _draw(self, store: "EpisodeStore", identifier: str) -> None:
-        from egorecovery.episodes.pictures import write_contact_sheet, write_film
+    def _next(self, rows: list[dict[str, Any]]) -> str:
+        """What the store lacks first."""
+        store = self.store
+        if not rows:
+            return f"egorecovery simulate --task cube_stack --source robot_success --episodes 20 --out {store}"
+        if any("recovery" in row["source"] and row["boundary"] is None and not row["discard"] for row in rows):
+            return f"egorecovery annotate {store}"
+        if any(row["labels"] != "current" and not row["discard"] for row in rows):
+            return f"egorecovery label {store}"
+        task = rows[0]["task"]
+        there = {row["source"] for row in rows if row["task"] == task and not row["discard"]}
+        if "robot_success" not in there:
+            return f"egorecovery simulate --task {task} --source robot_success --episodes 20 --out {store}"
+        method = "" if there >= {"robot_recovery", "human_recovery"} else " --method robot_success"
+        if "robot_recovery" in there and "human_recovery" not in there:
+            method = " --method robot_recovery"
+        return f"egorecovery train {store} --task {task} --run {store}_policy{method}"
 
-        if self.sheet:
-            write_contact_sheet(store.read(identifier), self.sheet)
-        if self.film:
-            write_film(store.read(identifier), self.film)
+
+def _grouped(rows: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault((row["task"], row["source"]), []).append(row)
+    return found
+
+
+def _line(row: dict[str, Any]) -> str:
+    """One episode: its id whole, whatever the terminal's width."""
+    said = [row["id"], f"{row['duration_s']:.1f} s"]
+    if row["discard"]:
+        said.append("discarded")
+    elif "recovery" in row["source"]:
+        said.append("no boundary" if row["boundary"] is None else f"boundary {row['boundary']}")
+    if row["labels"] != "current" and not row["discard"]:
+        said.append("labels outdated" if row["labels"] else "no labels")
+    return "  ".join(said)
+
+
+def _summary(store: "EpisodeStore", rows: list[dict[str, Any]]) -> "Table":
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    from egorecovery.episodes import Camera
+
+    table = Table(box=SIMPLE, padding=(0, 1), collapse_padding=True, pad_edge=False)
+    table.add_column("task", overflow="fold")
+    table.add_column("source", no_wrap=True)
+    for column in ("episodes", "minutes", "annotated", "labelled", "pictures"):
+        table.add_column(column, justify="right")
+    for (task, source), of_it in _grouped(rows).items():
+        sizes = {store.frames(row["id"], Camera(row["cameras"][0])).size_hw for row in of_it if row["cameras"]}
+        table.add_row(
+            task,
+            source.replace("_", " "),
+            str(len(of_it)),
+            f"{sum(row['duration_s'] for row in of_it) / 60:.1f}",
+            str(sum(row["boundary"] is not None for row in of_it)) if "recovery" in source else "-",
+            str(sum(row["labels"] == "current" for row in of_it)),
+            ", ".join(f"{width} x {height}" for height, width in sorted(sizes)),
+        )
+    return table
 
 
 def store_rows(store: "EpisodeStore", set_aside: dict[str, str] | None = None) -> list[dict[str, Any]]:
@@ -150,15 +254,3 @@ def episode_facts(store: "EpisodeStore", identifier: str) -> dict[str, Any]:
         counts = labels.read(identifier).counts()
         facts["labels"] = {verdict.words: counts[verdict] for verdict in Verdict}
     return facts
-
-
-def _show_facts(facts: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    from egorecovery.cli.console import console
-
-    table = Table(show_header=False, box=None)
-    for name, value in facts.items():
-        for inner, shown in value.items() if isinstance(value, dict) else [("", value)]:
-            table.add_row(f"{name}.{inner}" if inner else name, str(shown))
-    console.print(table)

@@ -35,7 +35,7 @@ class Label:
 
         store = EpisodeStore(self.store)
         set_aside: dict[str, str] = {}
-        with progress_bar("labelling") as advance:
+        with progress_bar("Labelling", "episodes") as advance:
             tallies = label_store(
                 store, workers=self.workers or cores(), on_progress=advance, on_damage=set_aside.__setitem__
             )

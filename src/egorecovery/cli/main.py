@@ -19,9 +19,13 @@ from egorecovery.cli.diagnose import Diagnose
 from egorecovery.cli.evaluate import Evaluate
 from egorecovery.cli.experiment import Experiment
 from egorecovery.cli.export import Export
+from egorecovery.cli.extras import advice
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
+from egorecovery.cli.overview import overview
+from egorecovery.cli.pull import Pull
+from egorecovery.cli.push import Push
 from egorecovery.cli.record import Record
 from egorecovery.cli.score import Score
 from egorecovery.cli.serve import Serve
@@ -50,11 +54,18 @@ VERBS = {
     "serve": Serve,
     "control": Control,
     "export": Export,
+    "push": Push,
+    "pull": Pull,
     "audit": Audit,
     "inspect": Inspect,
     "verify": Verify,
     "bench": Bench,
 }
+GO_ON = ("demo", "simulate", "import", "label", "train", "evaluate", "experiment", "push", "pull")
+SEVERAL = (
+    "--active", "--allow-host", "--camera", "--film-starts", "--gripper-range", "--keys", "--limit", "--merge",
+    "--only", "--run", "--seeds", "--set", "--tasks",
+)  # fmt: skip
 USAGE = 2  # the input cannot be worked with; 1 means that the job itself found something wrong
 INTERRUPTED = 130
 DESCRIPTION = "Teach a bimanual robot to recover from failure with cheap egocentric human clips."
@@ -66,6 +77,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return parse(arguments).run()
+    except ModuleNotFoundError as error:
+        words = advice(error)
+        if words is None:
+            raise
+        print(f"egorecovery {' '.join(arguments[:1])}: {words}", file=sys.stderr)
+        return USAGE
     except EgoRecoveryError as error:
         print(f"egorecovery: {inert(str(error))}", file=sys.stderr)
         return USAGE
@@ -76,12 +93,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"egorecovery: {inert(str(error))}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:
-        print("egorecovery: interrupted; what was committed stays", file=sys.stderr)
+        print(f"\negorecovery: {_after_interrupt(arguments)}", file=sys.stderr)
         return INTERRUPTED
+
+
+def _after_interrupt(arguments: list[str]) -> str:
+    verb = arguments[0] if arguments else ""
+    if verb in GO_ON:
+        return "stopped; what was done stays: run the same command again to go on"
+    return "stopped; run the same command again to start over"
 
 
 def parse(arguments: list[str]) -> Any:
     """The chosen verb with its options."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(overview(DESCRIPTION))
+        raise SystemExit(0 if arguments else USAGE)
     if arguments[:1] == ["--version"]:
         print(__version__)
         raise SystemExit(0)
@@ -94,6 +121,24 @@ def parse(arguments: list[str]) -> Any:
         verbs,
         prog="egorecovery",
         description=DESCRIPTION,
-        args=arguments,
+        args=_gathered(arguments),
         config=(tyro.conf.FlagCreatePairsOff,),
     )
+
+
+def _gathered(arguments: list[str]) -> list[str]:
+    """`--set a 1 --set b 2` as `--set a 1 b 2`: of an option with several values that is given twice, both count."""
+    values: dict[str, list[str]] = {}
+    kept: list[str] = []
+    option = ""
+    for word in arguments:
+        if word.startswith("--"):
+            option = word if word in SEVERAL and arguments.count(word) > 1 else ""
+            if not option or option not in values:
+                kept.append(word)
+            values.setdefault(option, [])
+        elif option:
+            values[option].append(word)
+        else:
+            kept.append(word)
+    return [part for word in kept for part in (word, *(values.get(word, []) if word in SEVERAL else []))]

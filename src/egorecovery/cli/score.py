@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
+from egorecovery.cli.extras import require
 from egorecovery.errors import StudioError
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Score:
     """A file with the token that the address carries, instead of a random one."""
 
     def run(self) -> int:
+        if self.export is None and not self.prepare:
+            require("fastapi", "uvicorn")  # before a session is made
         session = self._session()
         if self.export is not None:
             return self._export(session, self.export)
@@ -78,7 +81,7 @@ class Score:
             )
         clips, notes = clips_of(self.run_or_videos)
         criteria = criteria_for({clip.rollout.task for clip in clips}, self.criteria)
-        with progress_bar("copying videos") as advance:
+        with progress_bar("Copying", "videos") as advance:
             session = create_session(
                 self.session,
                 clips,

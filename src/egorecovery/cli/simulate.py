@@ -41,6 +41,7 @@ class Simulate:
         import time
 
         from egorecovery.cli.console import console, progress_bar
+        from egorecovery.cli.words import plural
         from egorecovery.episodes import EpisodeStore, Source
         from egorecovery.executors import cores
         from egorecovery.workcell.collection import Order, collect
@@ -63,7 +64,7 @@ class Simulate:
         store = EpisodeStore.create(self.out)
         there = None
         started_s = time.monotonic()
-        with progress_bar(f"{self.task} {self.source}") as advance:
+        with progress_bar(f"Collecting {self.task}, {plural(self.source)}", "episodes") as advance:
 
             def progress(_: Order, done: int, total: int) -> None:
                 nonlocal there
@@ -77,4 +78,6 @@ class Simulate:
             f"{made} episodes made, {there} were there, {discarded} attempts discarded; "
             f"{made / minutes:.0f} episodes per minute"
         )
+        console.print(f"store: {self.out}", soft_wrap=True)
+        console.print(f"next: egorecovery label {self.out}", soft_wrap=True)
         return 0

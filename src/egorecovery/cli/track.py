@@ -39,7 +39,7 @@ class Track:
         poses = camera_poses(self.camera_poses, len(camera.frames))
         with (
             HandTracker.started(mediapipe_command(self.python, self.model)) as tracker,
-            progress_bar("tracking") as advance,
+            progress_bar("Tracking hands", "pictures") as advance,
         ):
             tracked = track_clip(camera, tracker, self.mirrored, advance)
         tracked.require_handedness()

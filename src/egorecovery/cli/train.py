@@ -2,53 +2,66 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
+
+if TYPE_CHECKING:
+    from egorecovery.training import Recipe
+    from egorecovery.training.logs import LogView
+    from egorecovery.training.loop import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
 class Train:
     """Train a policy on a store; under torchrun, on several processes.
 
-    Exit code 75 means that the run was asked to stop (SIGTERM, Ctrl-C), saved, and goes on with --resume.
+    Exit code 75 means that the run was asked to stop (SIGTERM, Ctrl-C), saved, and goes on with
+    'egorecovery train STORE --run RUN --resume'.
     """
 
     store: Annotated[Path, tyro.conf.Positional]
-    task: str
+    task: str | None = None
+    """What the policy is to do; with --resume the run knows it, as it knows all that decides what is computed."""
     run_folder: Annotated[Path, tyro.conf.arg(name="run")]
     """Where recipe, logs and checkpoints go."""
-    recipe: Literal["paper", "bench", "demo"] = "demo"
-    method: Literal[
-        "robot_success",
-        "robot_success_human_success",
-        "robot_success_human_recovery",
-        "robot_recovery",
-        "human_success_mix",
-        "direct_human_recovery_mix",
-        "egorecovery",
-        "without_intent_loss",
-        "without_segment_mask",
-        "without_intent_modulation",
-        "always_on_modulation",
-        "raw_future_trajectory",
-        "robot_recovery_effector",
-        "direct_mix_effector",
-        "shared_decoder",
-        "shared_egorecovery",
-    ] = "egorecovery"
-    """What it is trained on, and which parts it has."""
+    recipe: Literal["paper", "bench", "demo"] | None = None
+    """demo by default: minutes on two cores, on as many episodes as there are.
+    bench: the experiments' on 96 pixels. paper: the paper's."""
+    method: (
+        Literal[
+            "robot_success",
+            "robot_success_human_success",
+            "robot_success_human_recovery",
+            "robot_recovery",
+            "human_success_mix",
+            "direct_human_recovery_mix",
+            "egorecovery",
+            "without_intent_loss",
+            "without_segment_mask",
+            "without_intent_modulation",
+            "always_on_modulation",
+            "raw_future_trajectory",
+            "robot_recovery_effector",
+            "direct_mix_effector",
+            "shared_decoder",
+            "shared_egorecovery",
+        ]
+        | None
+    ) = None
+    """What it is trained on, and which parts it has; egorecovery by default."""
     robot_success: int | None = None
     """Episodes of this source; the recipe's number by default. Likewise below."""
     robot_recovery: int | None = None
     human_success: int | None = None
     human_recovery: int | None = None
     steps: int | None = None
-    seed: int = 0
+    seed: int | None = None
+    """0 by default."""
     set: dict[str, str] = field(default_factory=dict)
     """Other settings of the recipe by dotted name, such as: --set optimisation.average_decay 0.999"""
     resume: bool = False
-    """Go on from the run's last checkpoint."""
+    """Go on from the run's last checkpoint: 'egorecovery train STORE --run RUN --resume' is enough."""
     device: str = "auto"
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     deterministic: bool = False
@@ -62,11 +75,14 @@ class Train:
     """Another store whose episodes are scored during training, beside the held-out ones."""
     turn_file: Path | None = None
     """Trainings on one GPU that are given the same file get ready side by side, and step one after another."""
+    wandb: bool = False
+    """Show the log in Weights & Biases too (docs/integrations.md); WANDB_MODE=offline needs no network."""
     log_every: int = 50
     score_every: int = 500
     save_every: int = 2000
 
     def run(self) -> int:
+        import shlex
         from dataclasses import replace
 
         from egorecovery.cli.console import console
@@ -76,15 +92,17 @@ class Train:
         from egorecovery.training.runtime import start
         from egorecovery.training.stopping import SAVED_AND_STOPPED, Stopped
 
-        recipe = self.resolved()
+        store = EpisodeStore(self.store)
+        recipe, continues = self._recipe()
+        views = [self._wandb()] if self.wandb else []
         runtime = start(self.device, self.precision, self.deterministic, self.acceleration)
         runtime = replace(runtime, graph=runtime.graph and not self.no_graph)
-        store = EpisodeStore(self.store)
         schedule = Schedule(
             log=self.log_every, score=self.score_every, save=self.save_every, look=min(self.log_every, 50)
         )
+        following = ["egorecovery", "train", str(self.store), "--run", str(self.run_folder), "--resume"]
         try:
-            with TrainingProgress(f"{self.method} {self.task}", shown=runtime.first) as progress:
+            with TrainingProgress(shown=runtime.first) as progress:
                 outcome = train(
                     recipe,
                     store,
@@ -97,35 +115,93 @@ class Train:
                     turn_file=self.turn_file,
                     watch=progress.step,
                     decoding=progress.decoding,
+                    stepped=progress.stepped,
+                    size_of_store=not continues and "policy.image_size" not in self.set,
+                    what_is_there=not continues and self.recipe is None and not self._says_how_many(),
+                    begun=progress.begun,
+                    logs=views,
                 )
         except Stopped as stopped:
             if runtime.first:
                 console.print(str(stopped), soft_wrap=True)
+                console.print(f"next: {shlex.join(following)}", soft_wrap=True)
             return SAVED_AND_STOPPED
         if runtime.first:
-            console.print(f"trained: {outcome.checkpoint}", soft_wrap=True)
-            for name, value in outcome.scores.items():
-                console.print(f"  held out {name:36s} {value:.4f}")
+            self._tell(outcome)
         return 0
 
-    def resolved(self) -> Any:
-        """The `Recipe` (imported late, to keep --help fast): recipe, method, then budgets and single settings."""
+    def _says_how_many(self) -> bool:
+        from egorecovery.episodes import Source
+
+        return "held_out" in self.set or any(getattr(self, str(source)) is not None for source in Source)
+
+    def _tell(self, outcome: "Outcome") -> None:
+        import shlex
+
+        from egorecovery.cli.console import console
+        from egorecovery.cli.training_progress import scores_table
+        from egorecovery.episodes import PAPER_TASKS
+        from egorecovery.policy.checkpoint import open_checkpoint
+
+        if outcome.scores:
+            console.print(scores_table(outcome.scores))
+        console.print(f"trained: {outcome.checkpoint}", soft_wrap=True)
+        for name in ("recipe.json", "log.jsonl", "tensorboard"):
+            if (self.run_folder / name).exists():
+                console.print(f"wrote: {self.run_folder / name}", soft_wrap=True)
+        task = str(open_checkpoint(outcome.checkpoint).recipe["task"])
+        verb = (
+            ["evaluate", str(self.run_folder), "--task", task]
+            if task in PAPER_TASKS
+            else ["serve", str(self.run_folder)]
+        )
+        console.print(f"next: {shlex.join(['egorecovery', *verb])}", soft_wrap=True)
+
+    def _wandb(self) -> "LogView":
+        from egorecovery.training.wandb_log import WandbLog
+
+        return WandbLog()
+
+    def _recipe(self) -> tuple["Recipe", bool]:
+        """What to train with, and whether it is a run's own: then only options that are given are compared with it."""
+        from egorecovery.training.resuming import saved_recipe
+
+        saved = saved_recipe(self.run_folder) if self.resume else None
+        return (self.resolved(), False) if saved is None else (self._applied_to(saved), True)
+
+    def resolved(self) -> "Recipe":
+        """The recipe (imported late, to keep --help fast): recipe, method, then budgets and single settings."""
+        from egorecovery.errors import RecipeError
+        from egorecovery.training import RECIPES
+
+        if self.task is None:
+            raise RecipeError("--task is missing: name what the policy is to do, as in --task cube_stack")
+        return self._applied_to(RECIPES[self.recipe or "demo"](self.task), anew=True)
+
+    def _applied_to(self, base: "Recipe", anew: bool = False) -> "Recipe":
         from dataclasses import replace
 
         from egorecovery.episodes import Source
         from egorecovery.errors import RecipeError
         from egorecovery.policy.config_json import changed
-        from egorecovery.training import METHODS, RECIPES
+        from egorecovery.training import METHODS
 
-        base = RECIPES[self.recipe](self.task)
         given = {str(source): getattr(self, str(source)) for source in Source}
         budget = replace(base.budget, **{name: count for name, count in given.items() if count is not None})
-        recipe = METHODS[self.method](replace(base.with_budget(budget), seed=self.seed))
+        recipe = replace(
+            base.with_budget(budget) if budget != base.budget else base,
+            name=self.recipe or base.name,
+            task=self.task or base.task,
+            seed=base.seed if self.seed is None else self.seed,
+        )
+        if self.method or anew:
+            recipe = METHODS[self.method or "egorecovery"](recipe)
         unused = [
             f"--{name.replace('_', '-')}" for name, count in given.items() if count and not getattr(recipe.budget, name)
         ]
         if unused:
-            raise RecipeError(f"method {self.method} does not train on that source: leave out {', '.join(unused)}")
+            method = f"method {self.method or 'egorecovery'} does not train" if anew else "the run was not trained"
+            raise RecipeError(f"{method} on that source: leave out {', '.join(unused)}")
         if self.steps is not None:
             recipe = replace(recipe, optimisation=replace(recipe.optimisation, steps=self.steps))
         return changed(recipe, self.set)

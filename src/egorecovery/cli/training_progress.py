@@ -1,51 +1,85 @@
-"""What a person sees while a policy trains: how far, how fast, how well, how much longer."""
+"""What a person sees while a policy trains: how far, how well, how much longer."""
 
+from collections.abc import Mapping
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.box import SIMPLE
+from rich.table import Table
 
-from egorecovery.cli.console import console
-from egorecovery.training.loop import Progress as Step
+from egorecovery.cli.console import ProgressLine, console
+from egorecovery.cli.words import PLURALS
 
-SHOWN = (("imitation_robot", "robot"), ("imitation_human", "human"), ("intent", "intent"), ("gate_accuracy", "gate"))
+if TYPE_CHECKING:
+    from egorecovery.training import Recipe
+    from egorecovery.training.loop import Progress as Step
+
+SHOWN = (("imitation_robot", "robot"), ("imitation_human", "human"), ("intent", "intent"))
+SCORES = {
+    "action_error": "action error, of the spread of actions",
+    "gate_accuracy": "gate, right decisions",
+    "gate_auc": "gate, AUC over all its frames",
+    "gate_auc_in_recoveries": "gate, AUC in recovery clips (as diagnose)",
+    "intent_error": "intent error",
+    "intent_error_of_mean": "intent error of a constant",
+}
+
+
+def described(recipe: "Recipe") -> str:
+    """What, and on which episodes: that is not always what was asked for, and one should see it."""
+    parts = [f"{count} {words}" for source, words in PLURALS.items() if (count := getattr(recipe.budget, source))]
+    size = f"{recipe.policy.image_size} x {recipe.policy.image_size}"
+    return f"Training {recipe.task}, pictures {size}, on:\n  {', '.join(parts)}"
 
 
 class TrainingProgress:
     """One line that is redrawn; plain lines now and then where there is no terminal."""
 
-    def __init__(self, title: str, shown: bool = True) -> None:
-        self._bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[now]}"),
-            console=console,
-            disable=not shown or not console.is_terminal,
-        )
+    def __init__(self, shown: bool = True) -> None:
+        self._line = ProgressLine(console, shown=shown)
+        self._shown = shown
+        self._losses = ""
         self._plain = shown and not console.is_terminal
-        self._title = title
         self._tenth = 0  # of the run, told last
-        self._decoding = self._bar.add_task("decoding pictures", total=None, now="")
-        self._training = self._bar.add_task(title, total=None, now="", visible=False)
+
+    def begun(self, recipe: "Recipe") -> None:
+        """Nothing was refused: says what is trained, on what."""
+        if self._shown:
+            console.print(described(recipe), soft_wrap=True)
 
     def decoding(self, done: int, total: int) -> None:
-        self._bar.update(self._decoding, completed=done, total=total)
+        self._line.show("Reading pictures", done, total, "pictures")
 
-    def step(self, at: Step) -> None:
-        parts = [f"{short} {at.values[name]:.3f}" for name, short in SHOWN if name in at.values]
-        now = " ".join([f"{at.samples_per_s:,.0f}/s", *parts])
-        self._bar.update(self._decoding, visible=False)
-        self._bar.update(self._training, completed=at.step, total=at.steps, now=now, visible=True)
+    def stepped(self, step: int, steps: int) -> None:
+        self._line.show("Training", step, steps, "steps", self._losses)
+
+    def step(self, at: "Step") -> None:
+        parts = [f"{short} {at.values[name]:.2f}" for name, short in SHOWN if name in at.values]
+        self._losses = f"loss {', '.join(parts)}" if parts else ""
+        self.stepped(at.step, at.steps)
         tenth = at.step * 10 // at.steps
         if self._plain and tenth > self._tenth:
-            console.print(f"{self._title}: step {at.step} of {at.steps}, {now}", soft_wrap=True)
+            console.print(f"step {at.step:,} of {at.steps:,}; {self._losses}", soft_wrap=True)
         self._tenth = tenth
 
     def __enter__(self) -> "TrainingProgress":
-        self._bar.start()
+        self._line.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._bar.stop()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._line.__exit__(kind, error, at)
+
+
+def scores_table(scores: Mapping[str, float]) -> Table:
+    """Scores on episodes that were held out; a column for each embodiment or source."""
+    table = Table(title="on episodes that it never saw", title_justify="left", box=SIMPLE)
+    table.add_column("")
+    table.add_column("of")
+    table.add_column("", justify="right")
+    before = ""
+    for name, value in scores.items():
+        what, _, whose = name.removeprefix("probe/").partition("/")
+        words = SCORES.get(what, what.replace("_", " ")) + (" (probe)" if name.startswith("probe/") else "")
+        table.add_row("" if words == before else words, whose.replace("_", " "), f"{value:.3f}")
+        before = words
+    return table

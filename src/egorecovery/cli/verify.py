@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from egorecovery.errors import EgoRecoveryError, StoreError
+from egorecovery.errors import EgoRecoveryError, StoreDamaged, StoreError
 
 if TYPE_CHECKING:
     from egorecovery.storage.manifest import Damage
@@ -42,7 +42,19 @@ class Verify:
         for note in notes:
             messages.print(note, soft_wrap=True)
         console.print(f"{checked} checked, {len(damages)} damaged files")
+        if damages:
+            console.print(f"next: mend what is named above, then egorecovery verify {self.store}", soft_wrap=True)
+        else:
+            console.print("next: nothing; it may be used")
         return 1 if damages else 0
+
+
+def require_undamaged(folder: Path) -> None:
+    """Before something is given to others, or taken from them."""
+    damages, _, _ = _checker(folder)(folder)
+    if damages:
+        more = f", and {len(damages) - 1} more" if len(damages) > 1 else ""
+        raise StoreDamaged(f"{folder} is damaged: {damages[0]}{more}")
 
 
 def _checker(path: Path) -> Callable[[Path], Found]:
@@ -71,7 +83,7 @@ def _store(path: Path) -> Found:
     from egorecovery.intent.store_damage import store_damages, store_notes
 
     store = EpisodeStore(path, trusting=True)
-    with progress_bar("verifying") as advance:
+    with progress_bar("Verifying", "episodes") as advance:
         damages = store_damages(store, advance)
     try:
         episodes = len(store.folders())

@@ -44,7 +44,14 @@ from egorecovery.episodes.vocabulary import (
     episode_id,
     is_episode_id,
 )
-from egorecovery.errors import EgoRecoveryError, EpisodeExists, EpisodeNotFound, StoreDamaged, StoreError
+from egorecovery.errors import (
+    EgoRecoveryError,
+    EpisodeExists,
+    EpisodeNotFound,
+    PicturesDiffer,
+    StoreDamaged,
+    StoreError,
+)
 from egorecovery.storage.atomic_io import (
     explaining_full_disk,
     make_folder,
@@ -99,7 +106,7 @@ class EpisodeStore:
     def __init__(self, root: Path | str, *, trusting: bool = False) -> None:
         self.root = Path(root)
         if not exists(self.root / STORE):
-            raise StoreError(f"{self.root} is not an episode store: it has no {STORE}; create one with import")
+            raise StoreError(_no_store(self.root))
         if not trusting:  # `verify` wants to look at the rest even when the header is damaged
             self._require_format()
 
@@ -280,6 +287,7 @@ class StoreWriter:
     def __init__(self, store: EpisodeStore, recovered: str | None) -> None:
         self.store = store
         self.recovered = recovered  # the writer that died before us, in words, if one did
+        self._sizes: dict[str, dict[str, str]] = {}  # of the pictures of each task's cameras
 
     def clear_drafts(self) -> None:
         """What a killed writer left half done. Nobody else writes while we hold the lock."""
@@ -311,6 +319,11 @@ class StoreWriter:
         if exists(home):
             remove(staged.directory)
             raise StoreDamaged(f"{home} is there without its manifest; move it away, then add the episode again")
+        try:
+            self._require_same_pictures(staged)
+        except PicturesDiffer:
+            remove(staged.directory)
+            raise
         with explaining_full_disk(home):
             staged.directory.rename(home)
             sync_directory(home.parent)
@@ -322,10 +335,59 @@ class StoreWriter:
             remove(staged.directory)
             raise
 
+    def _require_same_pictures(self, staged: StagedEpisode) -> None:
+        """Pictures of one camera have one size in a task: on a store with several, nothing could be trained."""
+        task, sizes = _picture_sizes(staged.directory)
+        if task not in self._sizes:
+            folders = (self.store.path(identifier) for identifier in self.store.ids())
+            found = next((sizes for other, sizes in map(_picture_sizes, folders) if other == task), {})
+            self._sizes[task] = dict(found)
+        known = self._sizes[task]
+        for camera, size in sizes.items():
+            if known.setdefault(camera, size) != size:
+                side, *_ = known[camera].split(" ")
+                raise PicturesDiffer(
+                    f"{staged.id} has {camera} pictures of {size}, the other episodes of {task} in {self.store.root} "
+                    f"of {known[camera]}, and a policy trains on one size: make it with --image-size {side}, or name "
+                    "another store with --out"
+                )
+
     def discard(self, attempted: Attempted, reasons: tuple[str, ...]) -> None:
         """Keeps the record of an attempt, not its data."""
         assert reasons, "a discarded episode has a reason"
         self.store.collection.add(Attempt.at(attempted, reasons))
+
+
+def _no_store(root: Path) -> str:
+    """What lies there instead, and what would help."""
+    if not root.exists():
+        return (
+            f"{root} is not an episode store, it does not exist: make one with 'egorecovery simulate' or "
+            "'egorecovery import', or mend the path"
+        )
+    if root.is_file():
+        return f"{root} is not an episode store but a file; name the folder of a store"
+    for name, kind in (
+        ("recipe.json", "a training run"),
+        ("checkpoint.json", "a checkpoint"),
+        ("suite.json", "an experiment"),
+    ):
+        if (root / name).exists():
+            return f"{root} is not an episode store but {kind}; name the store that it was trained on"
+    return (
+        f"{root} is not an episode store: it has no {STORE}; if it holds recordings, add them to a store with "
+        f"'egorecovery import {root} --out STORE'"
+    )
+
+
+def _picture_sizes(folder: Path) -> tuple[str, dict[str, str]]:
+    """The task of an episode, and of each camera "WIDTH x HEIGHT"."""
+    attributes = read_attributes(folder)
+    with explaining_damage(folder):
+        cameras = [Camera(name) for name in attributes["cameras"]]
+        task = str(attributes["task"])
+    sizes = {camera: read_frames(folder, camera).size_hw for camera in cameras}
+    return task, {str(camera): f"{width} x {height}" for camera, (height, width) in sizes.items()}
 
 
 def _is_empty_or_half_made(root: Path) -> bool:

@@ -1,5 +1,6 @@
 """The words everything else is said in: sources, tasks, cameras, sides."""
 
+import difflib
 import re
 from dataclasses import dataclass
 from enum import StrEnum
@@ -118,7 +119,10 @@ def task_named(name: str, active: tuple[Side, ...] = ()) -> Task:
     if active:
         return Task(name, active)
     if name not in PAPER_TASKS:
+        near = difflib.get_close_matches(name, PAPER_TASKS, n=1)
+        hint = f"did you mean {near[0]}? For a task of your own" if near else "for a task of your own"
         raise EpisodeError(
-            f"task {name!r} is not one of {', '.join(PAPER_TASKS)}; name its active sides ('left', 'right') to add it"
+            f"task {name!r} is not one of {', '.join(PAPER_TASKS)}; {hint} name its active sides: --active left, right "
+            "or both"
         )
     return PAPER_TASKS[name]

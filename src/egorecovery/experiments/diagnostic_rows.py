@@ -118,7 +118,7 @@ def _gate(gates: Mapping[str, Any], theirs: _Paper, of: str) -> Iterator[Diagnos
     for who, gate in gates.items():
         group = f"Gate{of}"
         yield DiagnosticRow(
-            group=group, what=f"AUC, {who} ({gate['episodes']} episodes)", here=_number(gate["auc"], ".4f"),
+            group=group, what=f"AUC in {gate['episodes']} recovery clips, {who}", here=_number(gate["auc"], ".4f"),
             paper=theirs.auc("gate"),
         )  # fmt: skip
         yield DiagnosticRow(

@@ -141,7 +141,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
     if is_folder(path / "checkpoints"):
         path = latest(path / "checkpoints") or path
     if not exists(path / CARD):
-        raise CheckpointError(f"{path}: there is no checkpoint here (no checkpoint.json); give a run or a step folder")
+        raise CheckpointError(_no_checkpoint(path))
     try:
         card = read_checksummed(inside(path, CARD))
     except StoreDamaged as error:
@@ -166,6 +166,18 @@ def open_checkpoint(path: Path) -> Checkpoint:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # not written by `save`
         raise CheckpointError(f"{path / CARD}: not the card of a checkpoint: {error!r:.200}") from None
     return checkpoint
+
+
+def _no_checkpoint(path: Path) -> str:
+    """What lies there instead, and what would help."""
+    hint = "name a training run or one of its checkpoints"
+    if exists(path / "store.json"):
+        hint = "it is a store of episodes: train a policy on it with 'egorecovery train', and name its run here"
+    elif exists(path / "recipe.json"):
+        hint = "it is a training run that has saved none yet: train on with --resume"
+    elif not path.exists():
+        hint = "it does not exist; name what 'egorecovery train --run' made, or a checkpoint in it"
+    return f"{path}: there is no checkpoint here (no {CARD}): {hint}"
 
 
 def latest(folder: Path) -> Path | None:

@@ -2,8 +2,9 @@
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from egorecovery.errors import StoreDamaged
 from egorecovery.storage.atomic_io import make_folder, write_file
@@ -11,15 +12,27 @@ from egorecovery.storage.containment import JOURNAL_BYTES, exists, inside, open_
 from egorecovery.storage.lock import WriterLock
 
 
+@runtime_checkable
+class LogView(Protocol):
+    """Shows numbers somewhere else as they are logged."""
+
+    def begin(self, run: Path, done: int) -> None: ...
+    def write(self, step: int, values: Mapping[str, float]) -> None: ...
+    def close(self) -> None: ...
+
+
 class RunLog:
     """`log.jsonl` is the record; TensorBoard's files are a view of it and may be missing."""
 
-    def __init__(self, run: Path, done: int = 0) -> None:
+    def __init__(self, run: Path, done: int = 0, views: Sequence["LogView"] = ()) -> None:
         """A run that resumes after `done` steps drops what was logged of later ones: it will log them again."""
+        self._views = views
         self.path = inside(run, "log.jsonl")
         cut_log(self.path, done)
         self._stream = os.fdopen(open_for_append(self.path), "a", buffering=1)
         self._board = _board(inside(run, "tensorboard"), done)
+        for view in views:
+            view.begin(run, done)
 
     def write(self, step: int, kind: str, values: dict[str, Any]) -> None:
         self._stream.write(json.dumps({"step": step, "kind": kind, **values}) + "\n")
@@ -27,6 +40,9 @@ class RunLog:
             for name, value in values.items():
                 if isinstance(value, (int, float)):
                     self._board.add_scalar(f"{kind}/{name}", value, step)
+        numbers = {f"{kind}/{name}": value for name, value in values.items() if isinstance(value, (int, float))}
+        for view in self._views:
+            view.write(step, numbers)
 
     def close(self) -> None:
         self._stream.flush()
@@ -34,6 +50,8 @@ class RunLog:
         self._stream.close()
         if self._board is not None:
             self._board.close()
+        for view in self._views:
+            view.close()
 
 
 def run_lock(run: Path) -> WriterLock:

@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Source
-from egorecovery.errors import RecipeError, TrainingStopped
+from egorecovery.errors import EgoRecoveryError, RecipeError, TrainingStopped
 from egorecovery.intent import data_hash
 from egorecovery.policy.checkpoint import Checkpoint, save
 from egorecovery.policy.config_json import to_json
 from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.policy import Policy
 from egorecovery.storage.atomic_io import make_folder, write_file
+from egorecovery.storage.containment import exists, remove
 from egorecovery.training import frame_table
 from egorecovery.training.backend import backend_on
 from egorecovery.training.batch_sampler import StepPlan, learning_rate, plan_step
@@ -27,12 +28,13 @@ from egorecovery.training.distributed_stop import Agreement
 from egorecovery.training.frame_table import FrameTable
 from egorecovery.training.gpu_lock import turn
 from egorecovery.training.image_source import Pictures, ResidentImages, StreamedImages, decode
-from egorecovery.training.logs import RunLog, run_lock
+from egorecovery.training.logs import LogView, RunLog, run_lock
+from egorecovery.training.picture_size import with_picture_size
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.resuming import checkpoint_to_resume, restore, revision
 from egorecovery.training.run_manifest import seal_run, unseal_run
 from egorecovery.training.runtime import Runtime, seed_initialisation
-from egorecovery.training.splits import everything, in_order, select, with_picture_fit
+from egorecovery.training.splits import everything, in_order, select, with_budget_of_store, with_picture_fit
 from egorecovery.training.step import TrainingStep
 from egorecovery.training.stopping import Stopped, signals_noted
 from egorecovery.training.validation import HeldOut, Scores, score, thinned
@@ -86,26 +88,62 @@ def train(
     watch: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] = lambda: False,
     decoding: Callable[[int, int], None] = lambda done, total: None,
+    stepped: Callable[[int, int], None] = lambda step, steps: None,
+    begun: Callable[[Recipe], None] = lambda recipe: None,
     locked: bool = False,
+    size_of_store: bool = False,
+    what_is_there: bool = False,
+    logs: Sequence[LogView] = (),
 ) -> Outcome:
     """Trains to the recipe's last step. Files appear in `run`: recipe.json, log.jsonl, checkpoints/.
 
     A `probe` is another store, all of whose episodes of the task are scored beside the held-out ones. Trainings that
     are given the same `turn_file` get ready side by side and step one after another. `stop` is asked after every step,
     by several processes about twice a second; if it says so, or a signal did, the run saves and raises `Stopped`.
-    One training at a time writes to `run`; with `locked` the caller sees to that.
+    One training at a time writes to `run`; with `locked` the caller sees to that. With `size_of_store` the policy takes
+    pictures of the size that they have in the store, whatever the recipe says; with `what_is_there` a budget that the
+    store cannot fill is lowered; `begun` gets the recipe that comes of it. `logs` get what `log.jsonl` gets.
     """
     with ExitStack() as held:
 
         def begin() -> None:
-            """Called when nothing can be refused any more: a refused run leaves no folder."""
             if runtime.first and not locked:
+                if not run.exists():
+                    held.enter_context(_removed_if_refused(run))
                 held.enter_context(run_lock(run))
 
         schedule = schedule or Schedule()
         return _train(
-            recipe, store, run, runtime, begin, resume, schedule, stream, probe, turn_file, watch, stop, decoding
+            recipe,
+            store,
+            run,
+            runtime,
+            begin,
+            resume,
+            schedule,
+            stream,
+            probe,
+            turn_file,
+            watch,
+            stop,
+            decoding,
+            stepped,
+            begun,
+            size_of_store,
+            what_is_there,
+            logs,
         )
+
+
+@contextmanager
+def _removed_if_refused(run: Path) -> Iterator[None]:
+    """A run that is refused before its first step leaves no folder."""
+    try:
+        yield
+    except (EgoRecoveryError, OSError):
+        if not exists(run / "log.jsonl") and exists(run):
+            remove(run)
+        raise
 
 
 def _train(
@@ -122,11 +160,20 @@ def _train(
     watch: Callable[[Progress], None],
     stop: Callable[[], bool],
     decoding: Callable[[int, int], None],
+    stepped: Callable[[int, int], None],
+    begun: Callable[[Recipe], None],
+    size_of_store: bool,
+    what_is_there: bool,
+    logs: Sequence[LogView],
 ) -> Outcome:
     if recipe.batch.robot % runtime.ranks or recipe.batch.human % runtime.ranks:
         raise RecipeError(f"batch {recipe.batch} cannot be shared equally by {runtime.ranks} processes")
+    if what_is_there:
+        recipe = with_budget_of_store(recipe, store)
     pools = select(store, recipe)
     recipe = with_picture_fit(recipe, store, pools)
+    if size_of_store:
+        recipe = with_picture_size(recipe, store, pools)
     recorded = frame_table.read(store, pools.episodes, recipe)
     statistics = frame_table.fit(recorded, recipe)
     frames = frame_table.table(recorded, statistics, recipe)
@@ -139,6 +186,7 @@ def _train(
         make_folder(run)
         unseal_run(run)
         write_file(run / "recipe.json", _json(to_json(recipe)))
+    begun(recipe)
 
     seed_initialisation(recipe.seed)
     master = Policy(recipe.policy)
@@ -169,6 +217,8 @@ def _train(
         scored=scored,
         watch=watch,
         stop=stop,
+        stepped=stepped,
+        logs=logs,
     )
     try:
         with turn(turn_file) as waited_s:
@@ -193,6 +243,8 @@ class _Run:
     scored: dict[str, tuple[HeldOut, list[int]]]
     watch: Callable[[Progress], None]
     stop: Callable[[], bool]
+    stepped: Callable[[int, int], None]
+    logs: Sequence[LogView]
     scores: Scores = field(default_factory=lambda: Scores(values={}, robot_gates=[]))
     log: RunLog | None = None
 
@@ -201,7 +253,7 @@ class _Run:
         if found:  # a checkpoint saved before the next scores has the last ones' gates, as if never stopped
             self.scores = Scores(values={}, robot_gates=found.gate_sample)
         if self.runtime.first:
-            self.log = RunLog(self.run, done)
+            self.log = RunLog(self.run, done, self.logs)
         steps = self.recipe.optimisation.steps
         try:
             with signals_noted() as asked_to_stop:
@@ -219,6 +271,7 @@ class _Run:
         for index in range(done, steps):
             self.step.run(self.plan(index))
             done = index + 1
+            self.stepped(done, steps)
             logging = done % self.schedule.log == 0 or done == steps
             if logging or done % self.schedule.look == 0:
                 self._stop_if_not_finite()

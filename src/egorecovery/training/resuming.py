@@ -9,10 +9,25 @@ from torch import Tensor
 from egorecovery.errors import CheckpointError
 from egorecovery.policy.checkpoint import Checkpoint, incomplete, latest, load_into, open_checkpoint
 from egorecovery.policy.config_json import differences, from_json
+from egorecovery.storage.bounded_json import BadJson, parse_json
+from egorecovery.storage.containment import exists, inside, read_bytes
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.runtime import Runtime
 from egorecovery.training.step import TrainingStep
 from egorecovery.training.weights import Weights
+
+
+def saved_recipe(run: Path) -> Recipe | None:
+    """What a run trains with: of its latest checkpoint, or of a run that has none yet; None where there is no run."""
+    if latest(run / "checkpoints") is not None:
+        return from_json(Recipe, open_checkpoint(run).recipe)
+    path = inside(run, "recipe.json")
+    if not exists(path):
+        return None
+    try:
+        return from_json(Recipe, parse_json(read_bytes(path)), str(path))
+    except BadJson as error:
+        raise CheckpointError(f"{path} is not JSON ({error}); remove the run and train again") from None
 
 
 def revision() -> str | None:
@@ -37,7 +52,10 @@ def checkpoint_to_resume(run: Path, recipe: Recipe, data: str, resume: bool, run
     checkpoint = open_checkpoint(there)
     unlike = differences(from_json(Recipe, checkpoint.recipe), recipe)
     if unlike:
-        raise CheckpointError(f"{there} was trained with another recipe: " + "; ".join(unlike))
+        raise CheckpointError(
+            f"{there} was trained with another recipe: {'; '.join(unlike)}. With --resume leave these options out: the "
+            "run has its recipe; or train anew with another --run"
+        )
     if checkpoint.data != data:
         raise CheckpointError(f"{there} was trained on other data: episodes or labels of the store have changed since")
     now = runtime.words

@@ -1,5 +1,6 @@
 """Which episodes a run trains on, and which it never does."""
 
+import difflib
 import hashlib
 import sys
 from collections.abc import Mapping
@@ -42,7 +43,7 @@ def select(store: EpisodeStore, recipe: Recipe, checked: bool = True) -> Pools:
 
     A larger budget of the same seed contains the smaller one. Unchecked, a budget that cannot be filled is not.
     """
-    usable = _usable(store, recipe.task, recipe.intent)
+    usable = _usable(store, recipe.task, recipe.intent, checked)
     held_out: dict[Source, tuple[EpisodeId, ...]] = {}
     training: dict[Source, tuple[EpisodeId, ...]] = {}
     for source in Source:
@@ -50,9 +51,20 @@ def select(store: EpisodeStore, recipe: Recipe, checked: bool = True) -> Pools:
         wanted = recipe.budget.of(source)
         held_out[source], rest = tuple(there[: recipe.held_out]), there[recipe.held_out :]
         if checked and wanted > len(rest):
-            raise RecipeError(_too_few(store, recipe, source, wanted, len(there), usable[source]))
+            raise RecipeError(_too_few(store, recipe, source, usable))
         training[source] = tuple(sorted(rest, key=lambda episode: _rank(f"budget {recipe.seed}", episode))[:wanted])
     return Pools(training=training, held_out=held_out)
+
+
+def with_budget_of_store(recipe: Recipe, store: EpisodeStore) -> Recipe:
+    """The recipe on as many episodes as there are, where there are fewer: what it then trains on is said."""
+    usable = _usable(store, recipe.task, recipe.intent, checked=False)
+    have = {source: len(usable[source].kept) for source in Source if recipe.budget.of(source)}
+    if not have or not all(have.values()):  # a method's source is missing altogether: that is for `select` to say
+        return recipe
+    held_out = min(recipe.held_out, min(have.values()) // 3)
+    there = {str(source): min(recipe.budget.of(source), count - held_out) for source, count in have.items()}
+    return replace(recipe, held_out=held_out, budget=replace(recipe.budget, **there))
 
 
 def with_picture_fit(recipe: Recipe, store: EpisodeStore, pools: Pools) -> Recipe:
@@ -83,17 +95,19 @@ class _Usable:
     stale: int
 
 
-def _usable(store: EpisodeStore, task: str, spec: IntentSpec) -> dict[Source, _Usable]:
+def _usable(store: EpisodeStore, task: str, spec: IntentSpec, checked: bool) -> dict[Source, _Usable]:
     """Episodes of a task that are annotated, kept and labelled."""
     annotations = AnnotationJournal(store.annotations_path).latest()
     labels = LabelStore(store.labels_path)
     kept: dict[Source, list[EpisodeId]] = {source: [] for source in Source}
     left_out = {source: {"discarded": 0, "unannotated": 0, "stale": 0} for source in Source}
     damaged = store.damaged_among(store.ids())
-    for episode, problem in damaged.items():
+    for episode, problem in damaged.items() if checked else ():
         print(f"{episode} is skipped: {problem}", file=sys.stderr)
+    tasks: set[str] = set()
     for episode in (name for name in store.ids() if name not in damaged):
         card = store.card(episode)
+        tasks.add(card.task.name)
         if card.task.name != task:
             continue
         label_card = labels.card(episode)
@@ -102,8 +116,10 @@ def _usable(store: EpisodeStore, task: str, spec: IntentSpec) -> dict[Source, _U
             kept[card.source].append(episode)
             continue
         left_out[card.source][state] += 1
-        if state == "stale" and label_card is None and labels.there(episode):
+        if checked and state == "stale" and label_card is None and labels.there(episode):
             print(f"{episode} is skipped: its labels are damaged; run 'egorecovery label'", file=sys.stderr)
+    if checked:
+        _require_task(store, task, tasks)
     return {source: _Usable(kept=kept[source], **left_out[source]) for source in Source}
 
 
@@ -111,20 +127,55 @@ def _rank(purpose: str, episode: str) -> str:
     return hashlib.sha256(f"{purpose}/{episode}".encode()).hexdigest()
 
 
-def _too_few(store: EpisodeStore, recipe: Recipe, source: Source, wanted: int, there: int, found: _Usable) -> str:
+def _require_task(store: EpisodeStore, task: str, there: set[str]) -> None:
+    """A mistyped task is no question of budgets."""
+    if not there:
+        raise RecipeError(
+            f"{store.root} has no readable episode; add some with 'egorecovery simulate' or 'egorecovery import'"
+        )
+    if task not in there:
+        near = difflib.get_close_matches(task, there, n=1)
+        hint = f"did you mean --task {near[0]}?" if near else f"it has {', '.join(sorted(there))}"
+        raise RecipeError(f"{store.root} has no episode of task '{task}'; {hint}")
+
+
+def _too_few(store: EpisodeStore, recipe: Recipe, source: Source, usable: "dict[Source, _Usable]") -> str:
+    found = usable[source]
+    there = len(found.kept)
     reasons = [
         f"{count} {words}"
         for count, words in (
             (found.discarded, "discarded by their annotation"),
-            (found.unannotated, "not annotated (egorecovery annotate)"),
-            (found.stale, "without current labels (egorecovery label)"),
+            (found.unannotated, "not annotated"),
+            (found.stale, "without current labels"),
         )
         if count
     ]
     held = min(recipe.held_out, there)
     return (
-        f"{store.root}: the budget asks for {wanted} {source} episodes of {recipe.task}, but {there - held} can be "
-        f"used ({there} labelled, {held} of them held out"
+        f"{store.root}: the budget asks for {recipe.budget.of(source)} {source} episodes of {recipe.task}, but "
+        f"{there - held} can be used ({there} labelled, {held} of them held out"
         + (f"; left out: {', '.join(reasons)}" if reasons else "")
-        + "); collect more, or lower budget or held_out"
+        + f"); {_remedy(store, recipe, usable)}"
     )
+
+
+def _remedy(store: EpisodeStore, recipe: Recipe, usable: "dict[Source, _Usable]") -> str:
+    """Of the next step only: what it leaves short is said when it is done."""
+    wanted = [source for source in Source if recipe.budget.of(source)]
+    if any(usable[source].unannotated for source in wanted):
+        return f"run 'egorecovery annotate {store.root}' and 'egorecovery label {store.root}' first"
+    if any(usable[source].stale for source in wanted):
+        return f"run 'egorecovery label {store.root}' first"
+    have = {source: len(usable[source].kept) for source in wanted}
+    if not all(have.values()):
+        absent = ", ".join(source for source, count in have.items() if not count)
+        return f"collect {absent}, or choose a --method that trains without"
+    held_out = min(recipe.held_out, max(min(have.values()) // 3, 0))
+    options = [
+        f"--{source.replace('_', '-')} {count - held_out}"
+        for source, count in have.items()
+        if count - held_out < recipe.budget.of(source)
+    ]
+    options += [f"--set held_out {held_out}"] if held_out != recipe.held_out else []
+    return f"collect more, or train on fewer with {' '.join(options)}"

@@ -158,6 +158,9 @@ def _summary(
             scores[f"gate_accuracy/{embodiment}"] = float(((gate_F > 0) == recovering)[own].mean())
             if 0 < recovering[own].sum() < own.sum():
                 scores[f"gate_auc/{embodiment}"] = auc(gate_F[own], recovering[own])
+            in_recoveries = own & np.isin(sources, [i for i, source in enumerate(SOURCES) if source.is_recovery])
+            if 0 < recovering[in_recoveries].sum() < in_recoveries.sum():
+                scores[f"gate_auc_in_recoveries/{embodiment}"] = auc(gate_F[in_recoveries], recovering[in_recoveries])
         masked = own & frames.intent_mask_F[rows]
         if masked.any() and intent_FC is not None:
             true = frames.intent_FC[rows[masked]]

@@ -201,6 +201,8 @@ def clip_pictures(
 
 def clip_cameras(path: Path) -> dict[Camera, ClipCamera]:
     """A video is the head camera's; a folder has CAMERA.mp4, CAMERA/rgb.mp4 or CAMERA/rgb/ for each."""
+    if not path.exists():
+        raise RecordingError(f"{path} does not exist; name a recording, a video, or a folder with head.mp4")
     if path.is_file():
         return {Camera.HEAD: ClipCamera(path)}
     found = {}

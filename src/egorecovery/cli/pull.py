@@ -1,0 +1,33 @@
+"""`egorecovery pull`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pull:
+    """Pull a store, a training run or a checkpoint from a Hugging Face hub.
+
+    Every byte of it is verified before the folder appears; what is damaged is not taken (docs/security.md).
+    """
+
+    repository: Positional[str]
+    """Its id on the hub, NAME/REPOSITORY."""
+    out: Path
+    """The folder to make."""
+    revision: str | None = None
+    """A branch, a tag or a commit; main if not given."""
+
+    def run(self) -> int:
+        from egorecovery.cli.console import console, messages
+        from egorecovery.cli.verify import require_undamaged
+        from egorecovery.sharing import pull
+
+        messages.print(f"pulling {self.repository} ...", soft_wrap=True)
+        pulled = pull(self.repository, self.out, require_undamaged, revision=self.revision)
+        console.print(f"pulled and verified: {pulled.kind}, {pulled.files} files: {self.out}", soft_wrap=True)
+        following = "inspect" if pulled.kind == "store" else "serve"
+        console.print(f"next: egorecovery {following} {self.out}", soft_wrap=True)
+        return 0
