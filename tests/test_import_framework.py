@@ -133,7 +133,8 @@ def test_what_makes_no_sense_is_one_message_and_exit_2(raw, tmp_path, monkeypatc
     assert not (tmp_path / "store").exists()
 
 
-def test_importers_give_recordings_one_at_a_time(raw, store):
+def test_importers_give_recordings_one_at_a_time(raw, tmp_path):
+    store = EpisodeStore.create(tmp_path / "store")
     importer = RecordingFolders.found([raw])
     assert [recording.id for recording in importer.recordings()] == ["clip-0", "clip-1"]
     with store.writing() as writer:

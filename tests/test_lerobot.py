@@ -164,7 +164,8 @@ def test_an_intervention_that_begins_late_may_cut_what_came_before(data_set):
     assert shown == [10, 11, 12]
 
 
-def test_an_episode_that_never_succeeds_is_discarded_with_the_reason(data_set, store):
+def test_an_episode_that_never_succeeds_is_discarded_with_the_reason(data_set, tmp_path):
+    store = EpisodeStore.create(tmp_path / "store")
     failed = pa.array([False] * LENGTHS[0] + [True] * LENGTHS[1])
     change_table(data_set, DATA, lambda table: with_column(table, "next.success", failed))
     with store.writing() as writer:

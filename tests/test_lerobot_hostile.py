@@ -214,7 +214,8 @@ def test_one_bad_episode_leaves_the_others_and_ends_in_1(data_set, tmp_path, cap
     assert list((tmp_path / "store" / ".drafts").iterdir()) == []
 
 
-def test_a_clock_that_jumps_back_is_a_discarded_attempt(data_set, store):
+def test_a_clock_that_jumps_back_is_a_discarded_attempt(data_set, tmp_path):
+    store = EpisodeStore.create(tmp_path / "store")
     from egorecovery.capture.importing import import_episodes
 
     def jumbled(table: pa.Table) -> pa.Table:

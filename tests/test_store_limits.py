@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +49,7 @@ def store_with_old_episodes(root: Path) -> EpisodeStore:
     store = EpisodeStore.create(root)
     with store.writing() as writer:
         for name in ("old-0", "old-1"):
-            writer.add(tiny_episode(name))
+            writer.add(replace(tiny_episode(name), task=PAPER_TASKS["cup_brush"]))  # other pictures, another task
     return store
 
 

@@ -147,7 +147,8 @@ def test_held_out_scores_are_logged_per_source_and_embodiment(made_up, tmp_path)
     assert [row["step"] for row in held_out] == [3, 6]
     names = {f"action_error/{source}" for source in Source}
     for who in ("robot", "human"):
-        names |= {f"{what}/{who}" for what in ("gate_accuracy", "gate_auc", "intent_error", "intent_error_of_mean")}
+        gate = ("gate_accuracy", "gate_auc", "gate_auc_in_recoveries")
+        names |= {f"{what}/{who}" for what in (*gate, "intent_error", "intent_error_of_mean")}
     assert all(set(row) == {"step", "kind", *names} for row in held_out)
 
 

@@ -56,7 +56,7 @@ NOISY = Augmentation(state_noise=0.1, state_dropout=0.3)
 
 
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**32), step=st.integers(0, 10**6))
+@given(seed=st.integers(0, 2**32 - 1), step=st.integers(0, 10**6))
 def test_a_plan_is_a_pure_function_of_seed_and_step(seed, step):
     first = arrays(plan_of(step, seed=seed, augmentation=NOISY))
     plan_of(step + 3, seed=seed, augmentation=NOISY)
@@ -66,7 +66,7 @@ def test_a_plan_is_a_pure_function_of_seed_and_step(seed, step):
 
 
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**32), step=st.integers(0, 10**6))
+@given(seed=st.integers(0, 2**32 - 1), step=st.integers(0, 10**6))
 def test_other_steps_and_other_seeds_have_other_plans(seed, step):
     plan = arrays(plan_of(step, seed=seed, augmentation=NOISY))
     for other in (plan_of(step + 1, seed=seed, augmentation=NOISY), plan_of(step, seed=seed + 1, augmentation=NOISY)):
@@ -408,7 +408,7 @@ def test_a_budget_that_the_store_cannot_meet_is_refused_with_the_counts(labelled
 
 def test_another_task_has_no_episodes_to_offer(labelled):
     recipe = replace(recipe_of(Budget(robot_success=1, robot_recovery=0, human_recovery=0)), task="round_disk")
-    with pytest.raises(RecipeError, match=r"1 robot_success episodes of round_disk, but 0 can be used \(0 labelled"):
+    with pytest.raises(RecipeError, match=r"no episode of task 'round_disk'; it has cube_stack"):
         select(labelled, recipe)
 
 
@@ -424,10 +424,7 @@ def test_a_refusal_counts_what_was_discarded_unannotated_and_stale(tmp_path):
     with pytest.raises(RecipeError) as refusal:
         select(store, recipe_of(Budget(robot_success=0, robot_recovery=3, human_recovery=0), held_out=1))
     assert "but 1 can be used (2 labelled, 1 of them held out" in str(refusal.value)
-    assert (
-        "left out: 1 discarded by their annotation, 2 not annotated (egorecovery annotate), "
-        "2 without current labels (egorecovery label)" in str(refusal.value)
-    )
+    assert "left out: 1 discarded by their annotation, 2 not annotated, 2 without current labels" in str(refusal.value)
     found = select(store, recipe_of(Budget(robot_success=0, robot_recovery=1, human_recovery=0), held_out=1))
     (held,), (trained,) = found.held_out[Source.ROBOT_RECOVERY], found.training[Source.ROBOT_RECOVERY]
     assert {held, trained} == {"r-0", "r-1"}

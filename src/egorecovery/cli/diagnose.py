@@ -63,9 +63,9 @@ class Diagnose:
         if self.json:
             print_json(found.to_json())
         else:
-            following = f"egorecovery evaluate {self.runs[0]} --task {self.task}"
-            if not self.runs:
-                following = f"egorecovery train {self.store} --task {self.task} --run {self.store}_policy"
+            following = f"egorecovery train {self.store} --task {self.task} --run {self.store}_policy"
+            if self.runs:
+                following = f"egorecovery evaluate {self.runs[0]} --task {self.task}"
             _show(found, written, following)
         return 0 if found.found else 1
 

@@ -9,7 +9,7 @@ GROUPS = {
         "simulate": "collect demonstrations in the simulated workcell",
         "record": "record demonstrations with your cameras",
         "track": "find hands in human clips",
-        "import": "add recordings, ALOHA, LeRobot or EgoVerse data to a store",
+        "import": "add recordings, ALOHA, LeRobot, EgoVerse data to a store",
         "annotate": "set recovery boundaries in the browser",
         "label": "derive labels and intent targets",
         "inspect": "show a store, an episode, results or a rollout",

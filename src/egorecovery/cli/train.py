@@ -92,11 +92,11 @@ class Train:
         from egorecovery.training.runtime import start
         from egorecovery.training.stopping import SAVED_AND_STOPPED, Stopped
 
+        runtime = start(self.device, self.precision, self.deterministic, self.acceleration)
+        runtime = replace(runtime, graph=runtime.graph and not self.no_graph)
         store = EpisodeStore(self.store)
         recipe, continues = self._recipe()
         views = [self._wandb()] if self.wandb else []
-        runtime = start(self.device, self.precision, self.deterministic, self.acceleration)
-        runtime = replace(runtime, graph=runtime.graph and not self.no_graph)
         schedule = Schedule(
             log=self.log_every, score=self.score_every, save=self.save_every, look=min(self.log_every, 50)
         )

@@ -43,7 +43,9 @@ def select(store: EpisodeStore, recipe: Recipe, checked: bool = True) -> Pools:
 
     A larger budget of the same seed contains the smaller one. Unchecked, a budget that cannot be filled is not.
     """
-    usable = _usable(store, recipe.task, recipe.intent, checked)
+    usable = _usable(store, recipe.task, recipe.intent)
+    if checked and not any(source.seen for source in usable.values()):
+        raise RecipeError(_no_such_task(store, recipe.task))
     held_out: dict[Source, tuple[EpisodeId, ...]] = {}
     training: dict[Source, tuple[EpisodeId, ...]] = {}
     for source in Source:
@@ -58,7 +60,7 @@ def select(store: EpisodeStore, recipe: Recipe, checked: bool = True) -> Pools:
 
 def with_budget_of_store(recipe: Recipe, store: EpisodeStore) -> Recipe:
     """The recipe on as many episodes as there are, where there are fewer: what it then trains on is said."""
-    usable = _usable(store, recipe.task, recipe.intent, checked=False)
+    usable = _usable(store, recipe.task, recipe.intent, aloud=False)  # `select` says what is skipped
     have = {source: len(usable[source].kept) for source in Source if recipe.budget.of(source)}
     if not have or not all(have.values()):  # a method's source is missing altogether: that is for `select` to say
         return recipe
@@ -94,20 +96,22 @@ class _Usable:
     unannotated: int
     stale: int
 
+    @property
+    def seen(self) -> int:
+        return len(self.kept) + self.discarded + self.unannotated + self.stale
 
-def _usable(store: EpisodeStore, task: str, spec: IntentSpec, checked: bool) -> dict[Source, _Usable]:
+
+def _usable(store: EpisodeStore, task: str, spec: IntentSpec, aloud: bool = True) -> dict[Source, _Usable]:
     """Episodes of a task that are annotated, kept and labelled."""
     annotations = AnnotationJournal(store.annotations_path).latest()
     labels = LabelStore(store.labels_path)
     kept: dict[Source, list[EpisodeId]] = {source: [] for source in Source}
     left_out = {source: {"discarded": 0, "unannotated": 0, "stale": 0} for source in Source}
     damaged = store.damaged_among(store.ids())
-    for episode, problem in damaged.items() if checked else ():
+    for episode, problem in damaged.items() if aloud else ():
         print(f"{episode} is skipped: {problem}", file=sys.stderr)
-    tasks: set[str] = set()
     for episode in (name for name in store.ids() if name not in damaged):
         card = store.card(episode)
-        tasks.add(card.task.name)
         if card.task.name != task:
             continue
         label_card = labels.card(episode)
@@ -116,10 +120,8 @@ def _usable(store: EpisodeStore, task: str, spec: IntentSpec, checked: bool) -> 
             kept[card.source].append(episode)
             continue
         left_out[card.source][state] += 1
-        if checked and state == "stale" and label_card is None and labels.there(episode):
+        if aloud and state == "stale" and label_card is None and labels.there(episode):
             print(f"{episode} is skipped: its labels are damaged; run 'egorecovery label'", file=sys.stderr)
-    if checked:
-        _require_task(store, task, tasks)
     return {source: _Usable(kept=kept[source], **left_out[source]) for source in Source}
 
 
@@ -127,16 +129,15 @@ def _rank(purpose: str, episode: str) -> str:
     return hashlib.sha256(f"{purpose}/{episode}".encode()).hexdigest()
 
 
-def _require_task(store: EpisodeStore, task: str, there: set[str]) -> None:
+def _no_such_task(store: EpisodeStore, task: str) -> str:
     """A mistyped task is no question of budgets."""
+    damaged = store.damaged_among(store.ids())
+    there = {store.card(episode).task.name for episode in store.ids() if episode not in damaged}
     if not there:
-        raise RecipeError(
-            f"{store.root} has no readable episode; add some with 'egorecovery simulate' or 'egorecovery import'"
-        )
-    if task not in there:
-        near = difflib.get_close_matches(task, there, n=1)
-        hint = f"did you mean --task {near[0]}?" if near else f"it has {', '.join(sorted(there))}"
-        raise RecipeError(f"{store.root} has no episode of task '{task}'; {hint}")
+        return f"{store.root} has no readable episode; add some with 'egorecovery simulate' or 'egorecovery import'"
+    near = difflib.get_close_matches(task, there, n=1)
+    hint = f"did you mean --task {near[0]}?" if near else f"it has {', '.join(sorted(there))}"
+    return f"{store.root} has no episode of task '{task}'; {hint}"
 
 
 def _too_few(store: EpisodeStore, recipe: Recipe, source: Source, usable: "dict[Source, _Usable]") -> str:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import wandb  # pyright: ignore[reportMissingImports] - an extra
-
 from egorecovery.errors import RecipeError
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.bounded_json import parse_json
@@ -21,20 +19,23 @@ class WandbLog:
     """Where it goes is the environment's to say, as with any program that uses it: WANDB_PROJECT, WANDB_MODE ..."""
 
     def __init__(self) -> None:
+        import wandb  # pyright: ignore[reportMissingImports] - an extra: refused before a run begins
+
+        self._wandb = wandb
         self._run: Any = None
 
     def begin(self, run: Path, done: int) -> None:
         try:
-            self._run = wandb.init(
+            self._run = self._wandb.init(
                 project=os.environ.get("WANDB_PROJECT", PROJECT),
                 name=os.environ.get("WANDB_NAME", run.name),
                 id=_identity(run),
                 resume="allow",
                 dir=str(run.absolute().parent),  # beside the run: it makes links, which no folder of ours may hold
                 config=parse_json(read_bytes(inside(run, "recipe.json"))),
-                settings=wandb.Settings(console="off", silent=True),
+                settings=self._wandb.Settings(console="off", silent=True),
             )
-        except (wandb.Error, OSError) as error:
+        except (self._wandb.Error, OSError) as error:
             raise RecipeError(
                 f"--wandb: {error}; log in with 'wandb login', set WANDB_MODE=offline, or leave --wandb out"
             ) from None
