@@ -147,10 +147,9 @@ def _experiment(root: Path) -> None:
 def _read_experiment(root: Path) -> None:
     import shutil
 
-    from egorecovery.experiments.report import write_report
-
     from egorecovery.experiments import ExperimentFolder, merge
     from egorecovery.experiments.damage import experiment_damages, experiment_notes
+    from egorecovery.report import write_report
     from tiny_experiment import SUITE
 
     home, out = root / "experiment", root / "merged"
@@ -305,11 +304,13 @@ def _read_robot(root: Path) -> None:
 
 
 def _motion(root: Path) -> None:
-    from egorecovery.robot.motion import Motion, write_motion
+    from egorecovery.robot.motion import RecordedMotion, write_motion
 
     wide = np.zeros((5, 2))
     times_s, phase = np.arange(5) / 50, np.array(["running"] * 5)
-    made = Motion(names=("a", "b"), time_s=times_s, phase=phase, wanted=wide, commanded=wide, measured=wide)
+    made = RecordedMotion(
+        names=("a", "b"), rate_hz=50.0, time_s=times_s, phase=phase, wanted=wide, commanded=wide, measured=wide
+    )
     write_motion(made, root / "motion.npz")
 
 

@@ -14,7 +14,9 @@ pytest.importorskip("huggingface_hub")
 
 
 from egorecovery.cli.main import main
+from egorecovery.episodes import EpisodeStore
 from egorecovery.sharing import hub
+from egorecovery.storage.checksummed_json import with_checksum
 from tiny_checkpoint import save_tiny
 
 REVISION = "c0ffee" + 34 * "0"
@@ -185,6 +187,30 @@ def test_only_what_belongs_to_a_store_is_pulled(repositories, store, tmp_path):
     assert main(["pull", "lab/cubes", "--out", str(tmp_path / "copy")]) == 0
     names = {path.name for path in (tmp_path / "copy").rglob("*")}
     assert not names & {"setup.py", ".bashrc", ".hidden", "README.md", ".cache"}
+
+
+def test_what_another_pull_left_in_the_draft_is_no_part_of_this_one(repositories, store, tmp_path):
+    assert main(["push", str(store.root), "lab/cubes"]) == 0
+    left = tmp_path / ".copy.pulling" / "episodes" / "of_another" / "manifest.json"
+    left.parent.mkdir(parents=True)
+    left.write_text("{}")
+    assert main(["pull", "lab/cubes", "--out", str(tmp_path / "copy")]) == 0
+    assert EpisodeStore(tmp_path / "copy").ids() == store.ids()
+    assert not (tmp_path / "copy" / "episodes" / "of_another").exists()
+
+
+def test_a_name_is_no_pattern_of_others(repositories, store, tmp_path):
+    assert main(["push", str(store.root), "lab/cubes"]) == 0
+    repositories["dataset", "lab/cubes"] |= {"labels/*": b"", "labels/.hidden": b"x"}
+    main(["pull", "lab/cubes", "--out", str(tmp_path / "copy")])
+    assert not list(tmp_path.rglob(".hidden"))
+
+
+def test_paths_of_this_machine_are_not_pushed(repositories, tmp_path):
+    save_tiny(tmp_path / "run", step=10)
+    (tmp_path / "run" / "job.json").write_bytes(with_checksum({"store": str(tmp_path)}))
+    assert main(["push", str(tmp_path / "run"), "lab/policy"]) == 0
+    assert not [name for name, body in repositories["model", "lab/policy"].items() if str(tmp_path).encode() in body]
 
 
 def test_a_name_that_leads_out_of_the_folder_is_refused(repositories, store, tmp_path, capsys):

@@ -174,6 +174,10 @@ class Train:
         from egorecovery.errors import RecipeError
         from egorecovery.training import RECIPES
 
+        if self.task is None and self.resume:
+            raise RecipeError(
+                f"{self.run_folder} is no training run to go on with: check --run, or begin one with --task TASK"
+            )
         if self.task is None:
             raise RecipeError("--task is missing: name what the policy is to do, as in --task cube_stack")
         return self._applied_to(RECIPES[self.recipe or "demo"](self.task), anew=True)
