@@ -15,8 +15,10 @@ pytest.importorskip("huggingface_hub")
 
 from egorecovery.cli.main import main
 from egorecovery.episodes import EpisodeStore
+from egorecovery.evaluation import ResultFile, Subject
 from egorecovery.sharing import hub
-from egorecovery.storage.checksummed_json import with_checksum
+from egorecovery.storage.checksummed_json import file_sha256, with_checksum
+from filmed_runs import rollout
 from tiny_checkpoint import save_tiny
 
 REVISION = "c0ffee" + 34 * "0"
@@ -146,6 +148,24 @@ def test_a_run_goes_with_its_latest_checkpoint_and_facts_of_its_recipe(repositor
     assert "cube" in card
     assert main(["pull", "lab/policy", "--out", str(tmp_path / "copy")]) == 0
     assert "pulled and verified: run" in capsys.readouterr().out
+
+
+def test_a_card_counts_rollouts_of_its_own_checkpoint_used_as_it_is(tmp_path, capsys):
+    run = tmp_path / "run"
+    own = file_sha256(save_tiny(run, step=20) / "checkpoint.json")
+    results = ResultFile(run / "results.jsonl")
+    for policy_hash, intervention, outcomes in (
+        (own, {"zero_intent": False, "gate": "learned"}, ("success", "failure")),
+        (own, {"zero_intent": False, "gate": "0"}, ("failure", "failure")),
+        ("of an earlier step", {}, ("success", "success")),
+    ):
+        subject = Subject(policy="egorecovery", policy_hash=policy_hash, intervention=intervention)
+        for index, outcome in enumerate(outcomes):
+            results.append(rollout(index, outcome == "success", policy="", subject=subject))
+    assert main(["push", str(run), "lab/policy", "--card-only"]) == 0
+    card = capsys.readouterr().out
+    assert "| 1/2 |" in card
+    assert not [rate for rate in ("0/2", "2/2", "2/4", "3/6", "1/4") if f"| {rate} |" in card]
 
 
 def test_the_card_can_be_read_before_anything_is_pushed(repositories, store, capsys):
