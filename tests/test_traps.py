@@ -123,6 +123,16 @@ def test_a_store_takes_pictures_of_one_size_per_task(tmp_path, capsys):
     assert len(EpisodeStore(tmp_path / "store")) == 2
 
 
+def test_one_damaged_episode_hides_no_other_from_inspect(store, capsys):
+    damaged, *others = store.ids()
+    header = store.root / "episodes" / damaged / "episode.zarr" / "cameras" / "head" / "offsets" / "zarr.json"
+    header.write_bytes(header.read_bytes()[:-50])
+    assert main(["inspect", str(store.root)]) == 1
+    told = capsys.readouterr()
+    assert damaged in told.err
+    assert all(other in told.out for other in others)
+
+
 def test_a_damaged_episode_keeps_nobody_from_adding_others(store):
     damaged = store.root / "episodes" / store.ids()[0] / "episode.zarr" / "zarr.json"
     damaged.write_bytes(damaged.read_bytes()[:-50])
