@@ -43,7 +43,7 @@ def select(store: EpisodeStore, recipe: Recipe, checked: bool = True) -> Pools:
 
     A larger budget of the same seed contains the smaller one. Unchecked, a budget that cannot be filled is not.
     """
-    usable = _usable(store, recipe.task, recipe.intent, checked)
+    usable = _usable(store, recipe.task, recipe.intent, checked=checked)
     held_out: dict[Source, tuple[EpisodeId, ...]] = {}
     training: dict[Source, tuple[EpisodeId, ...]] = {}
     for source in Source:
@@ -58,7 +58,7 @@ def select(store: EpisodeStore, recipe: Recipe, checked: bool = True) -> Pools:
 
 def with_budget_of_store(recipe: Recipe, store: EpisodeStore) -> Recipe:
     """The recipe on as many episodes as there are, where there are fewer: what it then trains on is said."""
-    usable = _usable(store, recipe.task, recipe.intent, checked=False)
+    usable = _usable(store, recipe.task, recipe.intent, checked=False, aloud=False)  # `select` says it
     have = {source: len(usable[source].kept) for source in Source if recipe.budget.of(source)}
     if not have or not all(have.values()):  # a method's source is missing altogether: that is for `select` to say
         return recipe
@@ -95,14 +95,16 @@ class _Usable:
     stale: int
 
 
-def _usable(store: EpisodeStore, task: str, spec: IntentSpec, checked: bool) -> dict[Source, _Usable]:
+def _usable(
+    store: EpisodeStore, task: str, spec: IntentSpec, *, checked: bool, aloud: bool = True
+) -> dict[Source, _Usable]:
     """Episodes of a task that are annotated, kept and labelled."""
     annotations = AnnotationJournal(store.annotations_path).latest()
     labels = LabelStore(store.labels_path)
     kept: dict[Source, list[EpisodeId]] = {source: [] for source in Source}
     left_out = {source: {"discarded": 0, "unannotated": 0, "stale": 0} for source in Source}
     damaged = store.damaged_among(store.ids())
-    for episode, problem in damaged.items() if checked else ():
+    for episode, problem in damaged.items() if aloud else ():
         print(f"{episode} is skipped: {problem}", file=sys.stderr)
     tasks: set[str] = set()
     for episode in (name for name in store.ids() if name not in damaged):
@@ -116,7 +118,7 @@ def _usable(store: EpisodeStore, task: str, spec: IntentSpec, checked: bool) -> 
             kept[card.source].append(episode)
             continue
         left_out[card.source][state] += 1
-        if checked and state == "stale" and label_card is None and labels.there(episode):
+        if aloud and state == "stale" and label_card is None and labels.there(episode):
             print(f"{episode} is skipped: its labels are damaged; run 'egorecovery label'", file=sys.stderr)
     if checked:
         _require_task(store, task, tasks)
