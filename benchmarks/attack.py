@@ -32,8 +32,6 @@ import tyro
 TESTS = Path(__file__).parent.parent / "tests"
 sys.path.insert(0, str(TESTS))
 
-from egorecovery.experiments.report import write_report  # noqa: E402
-
 from attacks import (  # noqa: E402 - after the path of the examples
     change_attributes,
     fifo,
@@ -53,6 +51,7 @@ from egorecovery.intent import LabelStore, label_store  # noqa: E402
 from egorecovery.intent.store_damage import store_damages  # noqa: E402
 from egorecovery.policy.inference import load_action_source  # noqa: E402
 from egorecovery.recovery import Annotation, AnnotationJournal  # noqa: E402
+from egorecovery.report import write_report  # noqa: E402
 from egorecovery.training.run_manifest import run_damages, unseal_run  # noqa: E402
 from fuzzed_readers import READERS  # noqa: E402
 from killed_writer import _die_before  # noqa: E402

@@ -308,8 +308,9 @@ def _motion(root: Path) -> None:
 
     wide = np.zeros((5, 2))
     times_s, phase = np.arange(5) / 50, np.array(["running"] * 5)
-    still = {"wanted": wide, "commanded": wide, "measured": wide}
-    made = RecordedMotion(names=("a", "b"), rate_hz=25.0, time_s=times_s, phase=phase, **still)
+    made = RecordedMotion(
+        names=("a", "b"), rate_hz=50.0, time_s=times_s, phase=phase, wanted=wide, commanded=wide, measured=wide
+    )
     write_motion(made, root / "motion.npz")
 
 

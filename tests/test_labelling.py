@@ -1,5 +1,8 @@
 """Labelling a store: parallel, idempotent, and with an account of every frame."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -86,6 +89,16 @@ def test_two_workers_write_the_same_bytes_as_one(tmp_path, monkeypatch):
         assert tallies[Source.ROBOT_RECOVERY].labelled == 40
     contents = [{name: payload for name, (_, payload) in snapshot(store).items()} for store in stores]
     assert contents[0] == contents[1]
+
+
+def test_what_a_killed_label_left_half_written_is_removed_by_the_next(annotated):
+    label_store(annotated)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    draft = annotated.labels_path / f".human_recovery-0.json.{ended.pid}.draft"
+    draft.write_bytes(b"{")
+    label_store(annotated)
+    assert LabelStore(annotated.labels_path).damages() == []
 
 
 def test_an_unannotated_recovery_episode_gets_no_labels_and_is_counted(store):

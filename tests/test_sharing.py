@@ -14,7 +14,11 @@ pytest.importorskip("huggingface_hub")
 
 
 from egorecovery.cli.main import main
+from egorecovery.episodes import EpisodeStore
+from egorecovery.evaluation import ResultFile, Subject
 from egorecovery.sharing import hub
+from egorecovery.storage.checksummed_json import file_sha256, with_checksum
+from filmed_runs import rollout
 from tiny_checkpoint import save_tiny
 
 REVISION = "c0ffee" + 34 * "0"
@@ -146,6 +150,24 @@ def test_a_run_goes_with_its_latest_checkpoint_and_facts_of_its_recipe(repositor
     assert "pulled and verified: run" in capsys.readouterr().out
 
 
+def test_a_card_counts_rollouts_of_its_own_checkpoint_used_as_it_is(tmp_path, capsys):
+    run = tmp_path / "run"
+    own = file_sha256(save_tiny(run, step=20) / "checkpoint.json")
+    results = ResultFile(run / "results.jsonl")
+    for policy_hash, intervention, outcomes in (
+        (own, {"zero_intent": False, "gate": "learned"}, ("success", "failure")),
+        (own, {"zero_intent": False, "gate": "0"}, ("failure", "failure")),
+        ("of an earlier step", {}, ("success", "success")),
+    ):
+        subject = Subject(policy="egorecovery", policy_hash=policy_hash, intervention=intervention)
+        for index, outcome in enumerate(outcomes):
+            results.append(rollout(index, outcome == "success", policy="", subject=subject))
+    assert main(["push", str(run), "lab/policy", "--card-only"]) == 0
+    card = capsys.readouterr().out
+    assert "| 1/2 |" in card
+    assert not [rate for rate in ("0/2", "2/2", "2/4", "3/6", "1/4") if f"| {rate} |" in card]
+
+
 def test_the_card_can_be_read_before_anything_is_pushed(repositories, store, capsys):
     assert main(["push", str(store.root), "lab/cubes", "--card-only"]) == 0
     assert "# lab/cubes" in capsys.readouterr().out
@@ -187,11 +209,36 @@ def test_only_what_belongs_to_a_store_is_pulled(repositories, store, tmp_path):
     assert not names & {"setup.py", ".bashrc", ".hidden", "README.md", ".cache"}
 
 
-def test_a_name_that_leads_out_of_the_folder_is_left_out(repositories, store, tmp_path):
+def test_what_another_pull_left_in_the_draft_is_no_part_of_this_one(repositories, store, tmp_path):
+    assert main(["push", str(store.root), "lab/cubes"]) == 0
+    left = tmp_path / ".copy.pulling" / "episodes" / "of_another" / "manifest.json"
+    left.parent.mkdir(parents=True)
+    left.write_text("{}")
+    assert main(["pull", "lab/cubes", "--out", str(tmp_path / "copy")]) == 0
+    assert EpisodeStore(tmp_path / "copy").ids() == store.ids()
+    assert not (tmp_path / "copy" / "episodes" / "of_another").exists()
+
+
+def test_a_name_is_no_pattern_of_others(repositories, store, tmp_path):
+    assert main(["push", str(store.root), "lab/cubes"]) == 0
+    repositories["dataset", "lab/cubes"] |= {"labels/*": b"", "labels/.hidden": b"x"}
+    main(["pull", "lab/cubes", "--out", str(tmp_path / "copy")])
+    assert not list(tmp_path.rglob(".hidden"))
+
+
+def test_paths_of_this_machine_are_not_pushed(repositories, tmp_path):
+    save_tiny(tmp_path / "run", step=10)
+    (tmp_path / "run" / "job.json").write_bytes(with_checksum({"store": str(tmp_path)}))
+    assert main(["push", str(tmp_path / "run"), "lab/policy"]) == 0
+    assert not [name for name, body in repositories["model", "lab/policy"].items() if str(tmp_path).encode() in body]
+
+
+def test_a_name_that_leads_out_of_the_folder_is_refused(repositories, store, tmp_path, capsys):
     assert main(["push", str(store.root), "lab/cubes"]) == 0
     repositories["dataset", "lab/cubes"]["episodes/../../../outside"] = b"x"
-    assert main(["pull", "lab/cubes", "--out", str(tmp_path / "copy")]) == 0
-    assert not [path for path in [*tmp_path.parent.iterdir(), *tmp_path.rglob("*")] if path.name == "outside"]
+    assert main(["pull", "lab/cubes", "--out", str(tmp_path / "copy")]) == 2
+    assert "outside" in capsys.readouterr().err
+    assert not (tmp_path / "copy").exists()
 
 
 @pytest.mark.parametrize(

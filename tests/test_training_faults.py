@@ -136,7 +136,7 @@ def test_a_pool_that_filtering_has_emptied_is_refused_with_the_reason(tmp_path, 
 
 def test_a_store_of_another_task_is_refused(made_up, tmp_path, capsys):
     assert main(training_arguments(made_up, tmp_path / "run", steps=STEPS, task="cup_brush")) == 2
-    assert "no episode of task 'cup_brush'; it has cube_stack" in capsys.readouterr().err
+    assert "has no episode of task 'cup_brush'; it has cube_stack" in capsys.readouterr().err
 
 
 def test_a_batch_that_processes_cannot_share_is_refused(made_up, tmp_path):

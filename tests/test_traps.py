@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from egorecovery.episodes import PAPER_TASKS, EpisodeStore, Source
 from egorecovery.intent import label_store
 from egorecovery.policy.checkpoint import open_checkpoint
 from making import make_episode
+from tiny_checkpoint import save_tiny
 from training_store import PIXELS, TASK, TINY, annotate, made_up_episode, training_arguments
 
 HERE = Path(__file__).parent
@@ -60,6 +62,12 @@ def test_resuming_needs_neither_task_nor_recipe_nor_settings(made_up, tmp_path):
     before = open_checkpoint(run).recipe
     assert main(["train", str(made_up.root), "--run", str(run), "--device", "cpu", "--resume"]) == 0
     assert open_checkpoint(run).recipe == before
+
+
+def test_resuming_what_was_never_begun_says_so(made_up, tmp_path, capsys):
+    assert main(["train", str(made_up.root), "--run", str(tmp_path / "rum"), "--resume"]) == 2
+    assert "rum is no training run to go on with: check --run" in capsys.readouterr().err
+    assert not (tmp_path / "rum").exists()
 
 
 def test_resuming_with_an_option_that_contradicts_the_run_is_refused(made_up, tmp_path, capsys):
@@ -113,6 +121,24 @@ def test_a_store_takes_pictures_of_one_size_per_task(tmp_path, capsys):
     assert "make it with --image-size 32, or name another store with --out" in capsys.readouterr().err
     assert main([*simulate, "--image-size", "32", "--seed", "1"]) == 0
     assert len(EpisodeStore(tmp_path / "store")) == 2
+
+
+def test_one_damaged_episode_hides_no_other_from_inspect(store, capsys):
+    damaged, *others = store.ids()
+    header = store.root / "episodes" / damaged / "episode.zarr" / "cameras" / "head" / "offsets" / "zarr.json"
+    header.write_bytes(header.read_bytes()[:-50])
+    assert main(["inspect", str(store.root)]) == 1
+    told = capsys.readouterr()
+    assert damaged in told.err
+    assert all(other in told.out for other in others)
+
+
+def test_a_damaged_episode_keeps_nobody_from_adding_others(store):
+    damaged = store.root / "episodes" / store.ids()[0] / "episode.zarr" / "zarr.json"
+    damaged.write_bytes(damaged.read_bytes()[:-50])
+    with store.writing() as writer:
+        writer.add(make_episode("later"))
+    assert "later" in store
 
 
 def test_another_task_may_have_pictures_of_another_size(tmp_path):
@@ -190,6 +216,17 @@ def test_results_go_into_the_run_that_is_evaluated():
     }
     for evaluated, results in where.items():
         assert parse(["evaluate", evaluated, "--task", TASK]).results == Path(results)
+
+
+def test_results_never_go_into_a_checkpoint_where_they_would_be_damage(tmp_path, monkeypatch):
+    step = save_tiny(tmp_path / "run", step=20)
+    monkeypatch.chdir(step.parent)
+    assert parse(["evaluate", step.name, "--task", TASK]).results == tmp_path / "run" / "results.jsonl"
+    alone = shutil.copytree(step, tmp_path / "policy")
+    monkeypatch.chdir(tmp_path)
+    assert parse(["evaluate", "policy", "--task", TASK]).results == Path("policy_results.jsonl")
+    monkeypatch.chdir(alone)
+    assert parse(["evaluate", ".", "--task", TASK]).results == tmp_path / "policy_results.jsonl"
 
 
 def test_an_extra_that_is_not_installed_is_named_by_every_verb_that_needs_it(made_up, tmp_path):

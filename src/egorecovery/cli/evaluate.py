@@ -57,7 +57,8 @@ class Evaluate:
     batch: int = 0
     """Rows of every inference; 0 for 16 on a GPU and 1 without."""
     out: Path | None = None
-    """Where results are added, RUN/results.jsonl by default; those that are there are not run again."""
+    """Where results are added, RUN/results.jsonl by default, CHECKPOINT_results.jsonl beside a checkpoint without a
+    run; those that are there are not run again."""
     film: Annotated[int, tyro.conf.arg(metavar="N")] = 0
     """Film the first N rollouts of each regime, beside the results."""
     film_starts: Annotated[tuple[int, ...], tyro.conf.arg(metavar="K ...")] = ()
@@ -111,8 +112,12 @@ class Evaluate:
             return self.out
         if str(self.checkpoint) == HOLD_STILL:
             return Path(HOLD_STILL) / "results.jsonl"
-        in_run = self.checkpoint.absolute().parent.name == "checkpoints"
-        return (self.checkpoint.parents[1] if in_run else self.checkpoint) / "results.jsonl"
+        run = self.checkpoint if self.checkpoint.name.strip(".") else self.checkpoint.resolve()
+        if run.absolute().parent.name == "checkpoints":
+            run = (run if len(run.parts) > 1 else run.absolute()).parents[1]
+        elif (run / "checkpoint.json").exists():  # alone; what is not its own would be damage in it
+            return run.with_name(f"{run.name}_results.jsonl")
+        return run / "results.jsonl"
 
     def _filmed_starts(self) -> list[int]:
         return sorted({*range(min(self.film, self.rollouts)), *self.film_starts})

@@ -12,7 +12,7 @@ from egorecovery.errors import StoreError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from egorecovery.episodes import EpisodeStore
+    from egorecovery.episodes import EpisodeCard, EpisodeStore
 
 
 FEW = 12  # episodes of a source that are listed unless all are asked for
@@ -105,7 +105,7 @@ class Inspect:
             soft_wrap=True,
         )
         if rows:
-            console.print(_summary(store, rows))
+            console.print(_summary(rows))
         for (task, source), of_it in _grouped(rows).items():
             console.print(f"{task}, {plural(source)}:", soft_wrap=True)
             for row in of_it if self.all else of_it[:FEW]:
@@ -153,11 +153,9 @@ def _line(row: dict[str, Any]) -> str:
     return "  ".join(said)
 
 
-def _summary(store: "EpisodeStore", rows: list[dict[str, Any]]) -> "Table":
+def _summary(rows: list[dict[str, Any]]) -> "Table":
     from rich.box import SIMPLE
     from rich.table import Table
-
-    from egorecovery.episodes import Camera
 
     table = Table(box=SIMPLE, padding=(0, 1), collapse_padding=True, pad_edge=False)
     table.add_column("task", overflow="fold")
@@ -165,7 +163,7 @@ def _summary(store: "EpisodeStore", rows: list[dict[str, Any]]) -> "Table":
     for column in ("episodes", "minutes", "annotated", "labelled", "pictures"):
         table.add_column(column, justify="right")
     for (task, source), of_it in _grouped(rows).items():
-        sizes = {store.frames(row["id"], Camera(row["cameras"][0])).size_hw for row in of_it if row["cameras"]}
+        sizes = {row["pictures"] for row in of_it if row["pictures"]}
         table.add_row(
             task,
             source.replace("_", " "),
@@ -173,7 +171,7 @@ def _summary(store: "EpisodeStore", rows: list[dict[str, Any]]) -> "Table":
             f"{sum(row['duration_s'] for row in of_it) / 60:.1f}",
             str(sum(row["boundary"] is not None for row in of_it)) if "recovery" in source else "-",
             str(sum(row["labels"] == "current" for row in of_it)),
-            ", ".join(f"{width} x {height}" for height, width in sorted(sizes)),
+            ", ".join(sorted(sizes)),
         )
     return table
 
@@ -190,7 +188,8 @@ def store_rows(store: "EpisodeStore", set_aside: dict[str, str] | None = None) -
     for identifier in store.ids():
         try:
             card = store.card(identifier)
-        except StoreError as error:
+            pictures = _picture_size(store, card)
+        except (StoreError, OSError, ValueError) as error:
             if set_aside is None:
                 raise
             set_aside[identifier] = str(error)
@@ -206,6 +205,7 @@ def store_rows(store: "EpisodeStore", set_aside: dict[str, str] | None = None) -
                 "frames": card.frames,
                 "duration_s": card.duration_s,
                 "cameras": list(card.cameras),
+                "pictures": pictures,
                 "operator": card.operator,
                 "boundary": annotation.boundary if annotation else None,
                 "discard": bool(annotation and annotation.discard),
@@ -214,6 +214,16 @@ def store_rows(store: "EpisodeStore", set_aside: dict[str, str] | None = None) -
             }
         )
     return rows
+
+
+def _picture_size(store: "EpisodeStore", card: "EpisodeCard") -> str | None:
+    """Of its first camera; None where there is none."""
+    from egorecovery.episodes import Camera
+
+    if not card.cameras:
+        return None
+    height, width = store.frames(card.id, Camera(card.cameras[0])).size_hw
+    return f"{width} x {height}"
 
 
 def episode_facts(store: "EpisodeStore", identifier: str) -> dict[str, Any]:

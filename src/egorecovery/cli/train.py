@@ -140,8 +140,8 @@ class Train:
 
         from egorecovery.cli.console import console
         from egorecovery.cli.training_progress import scores_table
-        from egorecovery.episodes import PAPER_TASKS
         from egorecovery.policy.checkpoint import open_checkpoint
+        from egorecovery.workcell.tasks import task_names
 
         if outcome.scores:
             console.print(scores_table(outcome.scores))
@@ -152,7 +152,7 @@ class Train:
         task = str(open_checkpoint(outcome.checkpoint).recipe["task"])
         verb = (
             ["evaluate", str(self.run_folder), "--task", task]
-            if task in PAPER_TASKS
+            if task in task_names()
             else ["serve", str(self.run_folder)]
         )
         console.print(f"next: {shlex.join(['egorecovery', *verb])}", soft_wrap=True)
@@ -174,6 +174,10 @@ class Train:
         from egorecovery.errors import RecipeError
         from egorecovery.training import RECIPES
 
+        if self.task is None and self.resume:
+            raise RecipeError(
+                f"{self.run_folder} is no training run to go on with: check --run, or begin one with --task TASK"
+            )
         if self.task is None:
             raise RecipeError("--task is missing: name what the policy is to do, as in --task cube_stack")
         return self._applied_to(RECIPES[self.recipe or "demo"](self.task), anew=True)

@@ -339,9 +339,7 @@ class StoreWriter:
         """Pictures of one camera have one size in a task: on a store with several, nothing could be trained."""
         task, sizes = _picture_sizes(staged.directory)
         if task not in self._sizes:
-            folders = (self.store.path(identifier) for identifier in self.store.ids())
-            found = next((sizes for other, sizes in map(_picture_sizes, folders) if other == task), {})
-            self._sizes[task] = dict(found)
+            self._sizes[task] = self._sizes_there(task)
         known = self._sizes[task]
         for camera, size in sizes.items():
             if known.setdefault(camera, size) != size:
@@ -351,6 +349,15 @@ class StoreWriter:
                     f"of {known[camera]}, and a policy trains on one size: make it with --image-size {side}, or name "
                     "another store with --out"
                 )
+
+    def _sizes_there(self, task: str) -> dict[str, str]:
+        """Those of the first episode of a task that can be read; a damaged one keeps nobody from adding others."""
+        for identifier in self.store.ids():
+            with suppress(StoreDamaged, OSError):
+                other, sizes = _picture_sizes(self.store.path(identifier))
+                if other == task:
+                    return sizes
+        return {}
 
     def discard(self, attempted: Attempted, reasons: tuple[str, ...]) -> None:
         """Keeps the record of an attempt, not its data."""

@@ -124,7 +124,8 @@ class Condition:
     @property
     def trained_as(self) -> tuple[Any, ...]:
         """What was trained; conditions that share it differ only in what is done at test time."""
-        return (self.method, self.budget, self.robot_failures, self.humans)
+        data = (self.robot_failures, self.humans, self.hidden_embodiment, self.off_centre_grips, self.turned_hands)
+        return (self.method, self.budget, *data, tuple(sorted(self.settings)))
 
     @property
     def collection(self) -> str:

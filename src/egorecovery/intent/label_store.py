@@ -13,9 +13,9 @@ from egorecovery.episodes.vocabulary import episode_id, is_episode_id
 from egorecovery.errors import StoreDamaged, StoreError
 from egorecovery.intent.frame_labels import FrameLabels, Verdict
 from egorecovery.intent.target import IntentSpec
-from egorecovery.storage.atomic_io import write_file
+from egorecovery.storage.atomic_io import remove_drafts_of_the_dead, write_file
 from egorecovery.storage.checksummed_json import digest, file_sha256, read_checksummed, with_checksum
-from egorecovery.storage.containment import exists, inside, names_in, read_bytes
+from egorecovery.storage.containment import exists, inside, is_folder, names_in, read_bytes
 from egorecovery.storage.manifest import Damage
 
 VERSION = 2  # raised when the same input would give other labels
@@ -73,6 +73,11 @@ class LabelStore:
                 f"{self.root}: episode {episode} has no labels, or damaged ones; run 'egorecovery label' on the store"
             )
         return _labels_in(self._arrays(episode))
+
+    def remove_drafts(self) -> None:
+        """What a killed `label` left half written."""
+        if is_folder(self.root):
+            remove_drafts_of_the_dead(self._folder())
 
     def remove(self, episode: str) -> None:
         folder, name = self._folder(), episode_id(episode)

@@ -57,6 +57,7 @@ def label_store(
     spec = spec or IntentSpec()
     tallies = {source: SourceTally() for source in Source}
     label_files = LabelStore(store.labels_path)
+    label_files.remove_drafts()
     jobs: list[Job] = []
     for card, annotation in _annotated(store, on_damage):
         tally = tallies[card.source]

@@ -1,12 +1,14 @@
 """The README.md of a repository on a hub: facts from the files themselves, and how to use them."""
 
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 from egorecovery import __version__
 from egorecovery.episodes import EpisodeStore, Source
 from egorecovery.evaluation import ResultFile, rates
+from egorecovery.storage.checksummed_json import file_sha256
 from egorecovery.storage.containment import exists, inside
 from egorecovery.storage.foreign_text import inert_markdown
 
@@ -70,7 +72,7 @@ def policy_card(folder: Path, repository: str) -> str:
         parts=[
             f"A policy for a bimanual robot, trained by EgoRecovery {__version__}.",
             _table(["", ""], rows),
-            _results(folder),
+            _results(folder, file_sha256(found.path / "checkpoint.json")),
             _code(
                 f"egorecovery pull {repository} --out policy",
                 f"egorecovery evaluate policy --task {task}",
@@ -81,12 +83,20 @@ def policy_card(folder: Path, repository: str) -> str:
     )
 
 
-def _results(folder: Path) -> str:
-    path = folder / "results.jsonl"
-    if not exists(path):
+def _results(folder: Path, policy_hash: str) -> str:
+    """Of the checkpoint that goes, used as it is: earlier ones and interventions are on record in the same file."""
+    from egorecovery.policy.action_source import Intervention  # here: a store's card is written without torch
+
+    records = ResultFile(inside(folder, "results.jsonl")).records() if exists(folder / "results.jsonl") else []
+    records = [
+        record
+        for record in records
+        if record.subject.policy_hash == policy_hash
+        and (not record.subject.intervention or record.subject.intervention == asdict(Intervention()))
+    ]
+    if not records:
         return "No closed-loop results are with it."
-    records = ResultFile(inside(folder, "results.jsonl")).records()
-    found = rates(records, by=lambda record: (record.task, record.regime, record.protocol["starts_seed"]))
+    found = rates(records, by=lambda record: (record.task, record.regime, record.protocol.get("starts_seed", "")))
     rows = [
         [inert_markdown(str(part)) for part in group] + [f"{rate.successes}/{rate.rollouts}", str(rate).split("  ")[-1]]
         for group, rate in found.items()

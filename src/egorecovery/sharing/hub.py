@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from pathlib import Path
+from glob import escape
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # nothing is sent but what the user asked to send
@@ -20,7 +21,15 @@ from huggingface_hub.errors import (
 
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.sharing.cards import card_of
-from egorecovery.storage.containment import exists, files_below, inside, is_relative_name, remove, strange_files
+from egorecovery.storage.containment import (
+    exists,
+    files_below,
+    inside,
+    is_relative_name,
+    remove,
+    strange_files,
+    tree_below,
+)
 
 Kind = Literal["store", "run", "checkpoint"]
 BELONGS: dict[Kind, tuple[str, ...]] = {
@@ -33,7 +42,7 @@ BELONGS: dict[Kind, tuple[str, ...]] = {
         "annotations.jsonl",
         "annotations.jsonl.anchor",
     ),
-    "run": ("recipe.json", "log.jsonl", "manifest.json", "training.json", "job.json", "checkpoints/*", "results.jsonl"),
+    "run": ("recipe.json", "log.jsonl", "manifest.json", "training.json", "checkpoints/*", "results.jsonl"),
     "checkpoint": ("checkpoint.json", "*.safetensors"),
 }
 MARKS: dict[Kind, str] = {"store": "store.json", "run": "checkpoints/", "checkpoint": "checkpoint.json"}
@@ -133,7 +142,7 @@ def pull(repository: str, folder: Path, check: Callable[[Path], None], *, revisi
                 f"{', '.join(MARKS.values())} is there)"
             )
         wanted = [name for name in names if _belongs(name, kind)]
-        strange = [name for name in wanted if not is_relative_name(name) or "\\" in name]
+        strange = [name for name in names if not is_relative_name(name) or "\\" in name]
         if strange:
             raise SharingError(
                 f"{repository}: {strange[0]!r} is no name of a file below its folder; nothing was pulled"
@@ -141,18 +150,31 @@ def pull(repository: str, folder: Path, check: Callable[[Path], None], *, revisi
         draft = folder.with_name(f".{folder.name}.pulling")
         draft.parent.mkdir(parents=True, exist_ok=True)
         api.snapshot_download(
-            repository, repo_type=type_, revision=revision, local_dir=draft, allow_patterns=wanted, max_workers=4
+            repository,
+            repo_type=type_,
+            revision=revision,
+            local_dir=draft,
+            allow_patterns=[escape(name) for name in wanted],  # names, whatever letters are in them
+            max_workers=4,
         )
     remove(draft / ".cache")
     try:
         if strange := strange_files(draft):
             raise SharingError(f"{strange[0]} is a link or a special file; nothing was pulled")
+        _keep_only(wanted, draft)
         check(draft)
     except EgoRecoveryError:
         remove(draft)
         raise
     os.rename(draft, folder)
     return Pulled(kind=kind, files=len(wanted))
+
+
+def _keep_only(names: list[str], draft: Path) -> None:
+    """An interrupted pull may have been of another repository, or of an older revision."""
+    kept = {".", *names, *(str(folder) for name in names for folder in PurePosixPath(name).parents)}
+    for name in sorted(set(tree_below(draft)) - kept, reverse=True):  # files before their folders
+        remove(draft / name)
 
 
 def _kind_among(names: list[str]) -> Kind | None:

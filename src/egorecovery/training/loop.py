@@ -108,9 +108,10 @@ def train(
 
         def begin() -> None:
             if runtime.first and not locked:
-                if not run.exists():
-                    held.enter_context(_removed_if_refused(run))
+                is_new = not exists(run)
                 held.enter_context(run_lock(run))
+                if is_new:  # behind the lock: a training that is refused it removes nothing of the one that holds it
+                    held.enter_context(_removed_if_refused(run))
 
         schedule = schedule or Schedule()
         return _train(

@@ -33,6 +33,11 @@ def scene_named(name: str, *, off_centre_grips: bool = False) -> TaskScene:
     return _own_scene(name, installed[name])
 
 
+def task_names() -> list[str]:
+    """Tasks that can be simulated here; those of other packages are not loaded for it."""
+    return [*_SCENES, *(point.name for point in entry_points(group=ENTRY_POINTS))]
+
+
 def _own_scene(name: str, point: EntryPoint) -> TaskScene:
     try:
         scene = point.load()()
