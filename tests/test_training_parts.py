@@ -66,7 +66,7 @@ def test_a_plan_is_a_pure_function_of_seed_and_step(seed, step):
 
 
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), step=st.integers(0, 10**6))
+@given(seed=st.integers(0, 2**32 - 2), step=st.integers(0, 10**6))
 def test_other_steps_and_other_seeds_have_other_plans(seed, step):
     plan = arrays(plan_of(step, seed=seed, augmentation=NOISY))
     for other in (plan_of(step + 1, seed=seed, augmentation=NOISY), plan_of(step, seed=seed + 1, augmentation=NOISY)):
