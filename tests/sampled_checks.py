@@ -23,7 +23,7 @@ from jaxtyping import jaxtyped
 PACKAGE = "egorecovery"
 MARK = "_checked_while_testing"
 FIRST = 20  # calls of a function in a test
-EVERY = 10  # of those after
+EVERY = 11  # of those after; odd, or of two sides in turn only one would be checked
 if os.environ.get("EGORECOVERY_THOROUGH", "") not in ("", "0"):
     EVERY = 1
 
