@@ -256,3 +256,16 @@ def test_name_that_the_terminal_cannot_write_is_shown_as_numbers(store, tmp_path
     assert main(["verify", str(odd)]) == 1
     sys.stdout.flush()
     assert b"\\u518d" in written.getvalue()
+
+
+@pytest.mark.parametrize("shape", [[2**31, 16, 16], [FRAMES, 2**20, 2**20], [FRAMES, 16]])
+def test_depth_that_declares_more_than_there_are_frames_is_damage_and_allocates_nothing(tmp_path, shape):
+    store = EpisodeStore.create(tmp_path / "store")
+    with store.writing() as writer:
+        writer.add(tiny_episode("ep-0"))
+    header = next(store.path("ep-0").glob("episode.zarr/cameras/head/depth_mm/zarr.json"))
+    facts = json.loads(header.read_text())
+    header.write_text(json.dumps({**facts, "shape": shape}))
+    reseal_episode(store.path("ep-0"))
+    with pytest.raises(StoreDamaged, match="depth_mm"):
+        store.read("ep-0")

@@ -22,6 +22,7 @@ from egorecovery.storage.containment import files_below, inside, is_file, open_f
 GROUP = "episode.zarr"  # inside the episode's directory, beside its manifest
 STREAMS = ("timestamps_s", "state", "action", "effector_m", "reliable")
 OPTIONAL_STREAMS = ("effector_state", "effector_action")  # younger than the first stores
+MOST_DEPTH_PIXELS = 4096 * 4096  # of one map
 DEPTH = "depth_mm"  # of a camera; compressed, and chunks of zeros are left out
 DTYPES = {"bool": "?", "uint8": "u1", "uint16": "<u2", "int64": "<i8", "float32": "<f4", "float64": "<f8"}
 
@@ -148,22 +149,32 @@ def read_frames(directory: Path, camera: Camera) -> JpegFrames:
 
 def _read_camera(directory: Path, facts: Mapping[str, Any]) -> CameraStream:
     intrinsics = {name: value for name, value in facts.items() if name != "depth"}
+    frames = JpegFrames(read_plain(directory / "jpeg"), read_plain(directory / "offsets"))
     return CameraStream(
-        frames=JpegFrames(read_plain(directory / "jpeg"), read_plain(directory / "offsets")),
+        frames=frames,
         timestamps_s=read_plain(directory / "timestamps_s"),
         intrinsics=Intrinsics.from_json(intrinsics, "intrinsics"),
-        depth_mm=_read_depth(directory / DEPTH) if facts["depth"] else None,
+        depth_mm=_read_depth(directory / DEPTH, len(frames)) if facts["depth"] else None,
     )
 
 
-def _read_depth(directory: Path) -> ndarray:
+def _read_depth(directory: Path, frames: int) -> ndarray:
+    """As many maps as there are frames: a header's word alone must not decide what is allocated."""
     import zarr
 
     files_below(directory)  # regular all of them: zarr would follow links
-    read_json(directory / "zarr.json")
+    header = read_json(directory / "zarr.json")
+    with explaining_damage(directory / "zarr.json"):
+        count, height, width = map(int, header["shape"])
+        chunk = math.prod(map(int, header["chunk_grid"]["configuration"]["chunk_shape"]))
+    if count != frames or not 0 < height * width <= MOST_DEPTH_PIXELS or chunk > 16 * height * width:
+        raise StoreDamaged(
+            f"{directory}: {count} maps of {height} x {width} for {frames} frames, in chunks of {chunk} values; run "
+            "'egorecovery verify'"
+        )
     try:
         return np.asarray(zarr.open_array(directory, mode="r")[:])
-    except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+    except (KeyError, MemoryError, OSError, RuntimeError, TypeError, ValueError) as error:
         raise StoreDamaged(f"{directory}: cannot be decoded ({error}); run 'egorecovery verify'") from error
 
 
