@@ -1,6 +1,9 @@
 """Effector space, and arms read from robot files."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -192,3 +195,14 @@ def test_a_file_that_is_no_robot_is_refused(tmp_path):
     path.write_text("<mujoco><nonsense/></mujoco>")
     with pytest.raises(KinematicsError, match="MuJoCo cannot read it"):
         load_arms(path)
+
+
+def test_triton_is_loaded_before_mujoco_loads_mesa(tmp_path):
+    """Both bring an LLVM: in the other order 'demo --quick' died where PyTorch for GPUs was installed."""
+    stub = tmp_path / "triton.py"
+    stub.write_text("import sys; print('mujoco' in sys.modules, 'OpenGL' in sys.modules)")
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    code = "import egorecovery.kinematics.bindings"
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

@@ -2,6 +2,8 @@
 
 import logging
 import os
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,6 +14,10 @@ os.environ.setdefault("LP_NUM_THREADS", "0")
 
 from egorecovery.errors import KinematicsError
 
+# Triton, which comes with PyTorch for GPUs, and Mesa bring an LLVM each. Loaded in this order they get along; in the
+# other one the process dies of a segmentation fault.
+with suppress(ImportError):
+    import_module("triton")
 try:
     import mujoco as _bindings
 except RuntimeError as error:  # it looks at MUJOCO_GL while it is imported
