@@ -340,3 +340,9 @@ def test_any_card_with_a_valid_checksum_is_a_checkpoint_or_one_kind_of_error(che
                 continue
     finally:
         path.write_bytes(before)
+
+
+def test_half_a_character_in_json_is_refused_on_reading_rather_than_on_writing_it_again():
+    with pytest.raises(BadJson, match="surrogates"):
+        parse_json(b'{"reason": "\\ud800"}')
+    assert parse_json(b'{"reason": "\\ud83d\\ude00"}') == {"reason": "\U0001f600"}

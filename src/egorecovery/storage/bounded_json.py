@@ -12,6 +12,7 @@ from egorecovery.storage.containment import RECORD_BYTES, read_bytes, read_named
 
 DEEPEST = 64
 DIGITS = 1000  # of a whole number: whoever wants a float says which field is too large
+_SURROGATES = re.compile(rb"\\u[dD][89a-fA-F]")
 _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
@@ -23,7 +24,10 @@ def parse_json(payload: bytes) -> Any:
     """The value; a `BadJson` says what is wrong with it, whatever that is."""
     _require_shallow(payload)
     try:
-        return _DECODER.decode(payload.removeprefix(BOM_UTF8).decode())
+        value = _DECODER.decode(payload.removeprefix(BOM_UTF8).decode())
+        if _SURROGATES.search(payload):  # half a character, which nothing can be written with again
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
     except BadJson:
         raise
     except (ValueError, RecursionError) as error:
