@@ -1,4 +1,8 @@
-"""Words for people, of what programs name."""
+"""Words for people: of what programs name, and broken between words where a terminal is narrow."""
+
+import shutil
+import textwrap
+from typing import TextIO
 
 PLURALS = {
     "robot_success": "robot successes",
@@ -10,3 +14,19 @@ PLURALS = {
 
 def plural(source: str) -> str:
     return PLURALS[source]
+
+
+def wrapped(text: str, stream: TextIO) -> str:
+    """Lines broken between words in a terminal, which would break them inside words; unchanged anywhere else."""
+    if not stream.isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns, 40)
+    return "\n".join(_broken(line, width) for line in text.split("\n"))
+
+
+def _broken(line: str, width: int) -> str:
+    """A command or path keeps its hyphens and its length, because it is to be copied."""
+    if len(line) <= width:
+        return line
+    further = "    " if line.startswith(" ") else ""
+    return textwrap.fill(line, width, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)
