@@ -76,8 +76,8 @@ class Import:
         from egorecovery.capture.session_log import adopt_logs
         from egorecovery.cli.console import messages, progress_bar
         from egorecovery.cli.import_report import show, show_findings
-        from egorecovery.episodes import AcceptanceLimits, EpisodeStore
         from egorecovery.cli.words import wrapped
+        from egorecovery.episodes import AcceptanceLimits, EpisodeStore
         from egorecovery.errors import RecipeError, RecordingError
         from egorecovery.executors import cores
 

@@ -4,8 +4,9 @@ import difflib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from io import TextIOWrapper
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, TextIO, Union, cast
 
 import tyro
 
@@ -34,7 +35,7 @@ from egorecovery.cli.track import Track
 from egorecovery.cli.train import Train
 from egorecovery.cli.verify import Verify
 from egorecovery.cli.watch import Watch
-from egorecovery.cli.words import wrapped
+from egorecovery.cli.words import Wrapping, wrapped
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.storage.foreign_text import inert
 
@@ -130,13 +131,15 @@ def parse(arguments: list[str]) -> Any:
     if arguments[:2] == ["export", "lerobot"] and "--out" in arguments:
         raise EgoRecoveryError("the new folder is named without --out: egorecovery export lerobot STORE FOLDER")
     verbs: Any = Union[tuple(Annotated[verb, tyro.conf.subcommand(name)] for name, verb in VERBS.items())]  # noqa: UP007 - built at run time
-    return tyro.cli(
-        verbs,
-        prog="egorecovery",
-        description=DESCRIPTION,
-        args=_gathered(arguments),
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    helped = {"-h", "--help"} & set(arguments) and sys.stdout.isatty()
+    with redirect_stdout(cast(TextIO, Wrapping(sys.stdout))) if helped else nullcontext():
+        return tyro.cli(
+            verbs,
+            prog="egorecovery",
+            description=DESCRIPTION,
+            args=_gathered(arguments),
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
 
 
 def _gathered(arguments: list[str]) -> list[str]:
