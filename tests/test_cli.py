@@ -1,6 +1,8 @@
 """The command line as a person meets it: real processes, real exit codes."""
 
+import io
 import json
+import re
 import subprocess
 import sys
 
@@ -12,6 +14,7 @@ from egorecovery.capture import save_recording
 from egorecovery.capture.synthetic import TrackerFaults, synthetic_recording
 from egorecovery.cli.main import VERBS, main
 from egorecovery.cli.overview import GROUPS
+from egorecovery.cli.words import wrapped
 from egorecovery.episodes import PAPER_TASKS, Source
 
 
@@ -179,3 +182,49 @@ def test_the_demo_refuses_to_work_in_a_folder_of_something_else(tmp_path, capsys
     assert main(["demo", "--out", str(tmp_path / "work")]) == 2
     assert "name an empty or a new folder" in capsys.readouterr().err
     assert (tmp_path / "work" / "thesis.tex").exists()
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_message_is_broken_between_words_in_a_terminal_and_nowhere_else(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    words = "note: the files have no colour order: rgb is taken; where colours look wrong, --channel-order bgr"
+    shown = wrapped(words, Terminal()).splitlines()
+    assert max(map(len, shown)) <= 60
+    assert " ".join(shown) == words
+    assert any("--channel-order" in line for line in shown)
+    assert wrapped(words, io.StringIO()) == words
+
+
+def test_help_in_a_terminal_is_no_wider_than_it(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    with pytest.raises(SystemExit):
+        main(["record", "--help"])
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).splitlines()
+    assert "Record demonstrations" in terminal.getvalue()
+    assert max(map(len, lines)) <= 80
+
+
+def test_export_without_a_kind_and_with_an_option_that_is_none_says_how_it_is_written(tmp_path, capsys):
+    assert main(["export", str(tmp_path), "--out", "there"]) == 2
+    assert "export lerobot" in capsys.readouterr().err
+    assert main(["export", "lerobot", str(tmp_path), "--out", "there"]) == 2
+    assert "without --out" in capsys.readouterr().err
+
+
+def test_verify_says_of_a_picture_that_it_is_no_result_file(tmp_path, capsys):
+    picture = tmp_path / "sheet.png"
+    picture.write_bytes(b"\x89PNG")
+    assert main(["verify", str(picture)]) == 2
+    assert "no result file" in capsys.readouterr().err
+
+
+def test_a_missing_aloha_file_is_said_to_be_missing(tmp_path, capsys):
+    arguments = ("--format", "aloha", "--task", "cube_stack", "--source", "robot_success", "--out")
+    assert main(["import", str(tmp_path / "nowhere"), *arguments, str(tmp_path / "store")]) == 2
+    assert "nowhere does not exist" in capsys.readouterr().err

@@ -20,7 +20,7 @@ SHADOW_S = 10.0
 class Control:
     """Let the policy of a server control a robot, inside limits: here the simulated workcell.
 
-    Robots of your own are a class and three lines: see examples/ and docs/deploy.md.
+    Robots of your own are a class and a short script: see examples/ and docs/deploy.md.
     """
 
     server: str
@@ -41,7 +41,7 @@ class Control:
     time: Literal["real", "simulated"] = "real"
     """simulated: the world waits for every answer, and rollouts can be repeated exactly."""
     shadow: bool = False
-    """Compute and log everything, never move the robot; for ten seconds of real time."""
+    """Compute and log everything, never move the robot; ends after ten seconds of real time."""
     slow: float = 1.0
     """Share of the policy's pace and of the highest velocities, 0..1."""
     replan: int | None = None

@@ -43,6 +43,7 @@ class Diagnose:
         except ImportError as error:
             raise RecipeError(f"diagnostics need {error.name}: pip install 'egorecovery[policy]'") from None
         from egorecovery.cli.console import print_json, progress_bar
+        from egorecovery.cli.inspect import store_rows, training_command
         from egorecovery.episodes import EpisodeStore
 
         store = EpisodeStore(self.store)
@@ -63,7 +64,7 @@ class Diagnose:
         if self.json:
             print_json(found.to_json())
         else:
-            following = f"egorecovery train {self.store} --task {self.task} --run {self.store}_policy"
+            following = training_command(self.store, self.task, {row["source"] for row in store_rows(store)})
             if self.runs:
                 following = f"egorecovery evaluate {self.runs[0]} --task {self.task}"
             _show(found, written, following)

@@ -12,8 +12,9 @@ class ExportLerobot:
     """Write a store as a LeRobot data set, v3.0."""
 
     store: Positional[Path]
+    """The store."""
     out: Positional[Path]
-    """A new directory."""
+    """The folder to make."""
     source: tuple[Literal["robot_success", "robot_recovery", "human_success", "human_recovery"], ...] = ()
     """Only these; people and robots cannot be in one data set."""
     instruction: str = ""

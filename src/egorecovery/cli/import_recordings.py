@@ -76,6 +76,7 @@ class Import:
         from egorecovery.capture.session_log import adopt_logs
         from egorecovery.cli.console import messages, progress_bar
         from egorecovery.cli.import_report import show, show_findings
+        from egorecovery.cli.words import wrapped
         from egorecovery.episodes import AcceptanceLimits, EpisodeStore
         from egorecovery.errors import RecipeError, RecordingError
         from egorecovery.executors import cores
@@ -95,7 +96,7 @@ class Import:
             raise RecipeError("--out is missing: name the store to add to, or use --dry-run")
         if (self.format != "recordings" or self.hands) and not self.json:
             for note in importer.findings().notes:
-                messages.print(f"note: {note}", soft_wrap=True)
+                messages.print(wrapped(f"note: {note}", messages.file), soft_wrap=True)
         if not importer.places():
             raise RecordingError(f"{', '.join(map(str, self.paths))}: there is no episode in it; nothing was imported")
         imported: list[Imported] = []

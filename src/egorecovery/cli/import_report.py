@@ -8,6 +8,7 @@ from pathlib import Path
 from egorecovery.capture import Imported, Outcome, PictureFit
 from egorecovery.capture.formats.importer import Findings
 from egorecovery.cli.console import console, print_json
+from egorecovery.cli.words import wrapped
 
 
 def show_findings(findings: Findings, fit: PictureFit | None, sheet: Path | None, *, as_json: bool) -> None:
@@ -21,11 +22,11 @@ def show_findings(findings: Findings, fit: PictureFit | None, sheet: Path | None
     if fit:
         rows.append(("pictures", f"{fit.fit} to {fit.image_size} x {fit.image_size}"))
     for ours, theirs in rows:
-        console.print(f"  {ours:20s} <- {theirs}", soft_wrap=True)
+        console.print(wrapped(f"  {ours:20s} <- {theirs}", console.file), soft_wrap=True)
     for note in findings.notes:
-        console.print(f"note: {note}", soft_wrap=True)
+        console.print(wrapped(f"note: {note}", console.file), soft_wrap=True)
     for warning in findings.warnings:
-        console.print(f"warning: {warning}", soft_wrap=True)
+        console.print(wrapped(f"warning: {warning}", console.file), soft_wrap=True)
     if sheet:
         console.print(f"wrote: {sheet}", soft_wrap=True)
     console.print("next: the same command with --out STORE instead of --dry-run", soft_wrap=True)

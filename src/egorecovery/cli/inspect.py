@@ -1,5 +1,6 @@
 """`egorecovery inspect`."""
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,8 @@ class Inspect:
             return f"egorecovery annotate {self.store}"
         if "labels" not in facts:
             return f"egorecovery label {self.store}"
+        if self.sheet or self.film:  # seen in words and pictures: the store is the next thing to look at
+            return f"egorecovery inspect {self.store}"
         sheet = f"{facts['id']}.png"
         return f"egorecovery inspect {self.store} --episode {facts['id']} --sheet {sheet}"
 
@@ -128,10 +131,15 @@ class Inspect:
         there = {row["source"] for row in rows if row["task"] == task and not row["discard"]}
         if "robot_success" not in there:
             return f"egorecovery simulate --task {task} --source robot_success --episodes 20 --out {store}"
-        method = "" if there >= {"robot_recovery", "human_recovery"} else " --method robot_success"
-        if "robot_recovery" in there and "human_recovery" not in there:
-            method = " --method robot_recovery"
-        return f"egorecovery train {store} --task {task} --run {store}_policy{method}"
+        return training_command(store, task, there)
+
+
+def training_command(store: Path, task: str, there: Collection[str]) -> str:
+    """With the method that the sources are enough for."""
+    method = "" if {"robot_recovery", "human_recovery"} <= set(there) else " --method robot_success"
+    if "robot_recovery" in there and "human_recovery" not in there:
+        method = " --method robot_recovery"
+    return f"egorecovery train {store} --task {task} --run {store}_policy{method}"
 
 
 def _grouped(rows: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:

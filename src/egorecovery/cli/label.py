@@ -97,7 +97,7 @@ def tally_table(tallies: "dict[Source, SourceTally]") -> "Table":
 
     from egorecovery.intent import Verdict
 
-    table = Table(title="frames with an intent target, and why the rest have none", title_justify="left", box=SIMPLE)
+    table = Table(title="frames with a valid intent target, or why not", title_justify="left", box=SIMPLE)
     table.add_column("", no_wrap=True)
     for source in tallies:
         table.add_column(source.replace("_", "\n"), justify="right")

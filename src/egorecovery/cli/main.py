@@ -4,8 +4,9 @@ import difflib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from io import TextIOWrapper
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, TextIO, Union, cast
 
 import tyro
 
@@ -34,6 +35,7 @@ from egorecovery.cli.track import Track
 from egorecovery.cli.train import Train
 from egorecovery.cli.verify import Verify
 from egorecovery.cli.watch import Watch
+from egorecovery.cli.words import Wrapping, wrapped
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.storage.foreign_text import inert
 
@@ -67,6 +69,7 @@ SEVERAL = (
     "--only", "--run", "--seeds", "--set", "--tasks",
 )  # fmt: skip
 USAGE = 2  # the input cannot be worked with; 1 means that the job itself found something wrong
+EXPORTS = ("lerobot", "onnx")
 INTERRUPTED = 130
 DESCRIPTION = "Teach a bimanual robot to recover from failure with cheap egocentric human clips."
 
@@ -81,24 +84,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         words = advice(error)
         if words is None:
             raise
-        print(f"egorecovery {' '.join(arguments[:1])}: {words}", file=sys.stderr)
+        _complain(f"egorecovery {' '.join(arguments[:1])}: {words}")
         return USAGE
     except EgoRecoveryError as error:
-        print(f"egorecovery: {inert(str(error))}", file=sys.stderr)
+        _complain(f"egorecovery: {inert(str(error))}")
         return USAGE
     except OSError as error:  # permissions, missing files, a full disk
         if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        print(f"egorecovery: {inert(str(error))}", file=sys.stderr)
+        _complain(f"egorecovery: {inert(str(error))}")
         return USAGE
     except KeyboardInterrupt:
         print(f"\negorecovery: {_after_interrupt(arguments)}", file=sys.stderr)
         return INTERRUPTED
 
 
+def _complain(message: str) -> None:
+    print(wrapped(message, sys.stderr), file=sys.stderr)
+
+
 def _after_interrupt(arguments: list[str]) -> str:
     verb = arguments[0] if arguments else ""
+    if verb == "record":
+        return "stopped; clips that were accepted stay: run the same command again to record more"
     if verb in GO_ON:
         return "stopped; what was done stays: run the same command again to go on"
     return "stopped; run the same command again to start over"
@@ -116,14 +125,21 @@ def parse(arguments: list[str]) -> Any:
         near = difflib.get_close_matches(arguments[0], VERBS, n=1, cutoff=0.5)
         hint = f"did you mean '{near[0]}'?" if near else f"one of {', '.join(VERBS)} was expected"
         raise EgoRecoveryError(f"there is no verb '{arguments[0]}'; {hint}")
+    if arguments[0] == "export" and len(arguments) > 1 and arguments[1] not in (*EXPORTS, "-h", "--help"):
+        kinds = " or ".join(f"'egorecovery export {kind} ...'" for kind in EXPORTS)
+        raise EgoRecoveryError(f"export as what? {kinds}")
+    if arguments[:2] == ["export", "lerobot"] and "--out" in arguments:
+        raise EgoRecoveryError("the new folder is named without --out: egorecovery export lerobot STORE FOLDER")
     verbs: Any = Union[tuple(Annotated[verb, tyro.conf.subcommand(name)] for name, verb in VERBS.items())]  # noqa: UP007 - built at run time
-    return tyro.cli(
-        verbs,
-        prog="egorecovery",
-        description=DESCRIPTION,
-        args=_gathered(arguments),
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    helped = {"-h", "--help"} & set(arguments) and sys.stdout.isatty()
+    with redirect_stdout(cast(TextIO, Wrapping(sys.stdout))) if helped else nullcontext():
+        return tyro.cli(
+            verbs,
+            prog="egorecovery",
+            description=DESCRIPTION,
+            args=_gathered(arguments),
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
 
 
 def _gathered(arguments: list[str]) -> list[str]:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,8 +14,8 @@ class Pull:
     Every byte of it is verified before the folder appears; what is damaged is not taken (docs/security.md).
     """
 
-    repository: Positional[str]
-    """Its id on the hub, NAME/REPOSITORY."""
+    repository: Positional[Annotated[str, arg(metavar="NAME/REPOSITORY")]]
+    """Its id on the hub."""
     out: Path
     """The folder to make."""
     revision: str | None = None

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,8 +16,8 @@ class Push:
 
     folder: Positional[Path]
     """The store, run or checkpoint."""
-    repository: Positional[str]
-    """Its id on the hub, NAME/REPOSITORY; made if there is none."""
+    repository: Positional[Annotated[str, arg(metavar="NAME/REPOSITORY")]]
+    """Its id on the hub; made if there is none."""
     private: bool = False
     """Where the repository is made: only you see it."""
     card_only: bool = False

@@ -73,7 +73,7 @@ def _checker(path: Path) -> Callable[[Path], Found]:
             return check
     raise StoreError(
         f"{path} is no store, run, checkpoint, experiment or result file: none of store.json, recipe.json, "
-        "checkpoint.json, suite.json is there; unpack published results first"
+        "checkpoint.json, suite.json is there; name one of its folders, and unpack published results first"
     )
 
 
@@ -117,6 +117,8 @@ def _results(path: Path) -> Found:
     from egorecovery.storage.journal import Journal
     from egorecovery.storage.manifest import Damage
 
+    if path.suffix != ".jsonl":
+        raise StoreError(f"{path} is no result file: those end in .jsonl; name one, or the folder it is part of")
     problems = Journal(path, chained=False).problems()
     rollouts = []
     try:

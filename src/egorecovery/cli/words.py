@@ -1,4 +1,8 @@
-"""Words for people, of what programs name."""
+"""Words for people: of what programs name, and broken between words where a terminal is narrow."""
+
+import shutil
+import textwrap
+from typing import Any
 
 PLURALS = {
     "robot_success": "robot successes",
@@ -7,6 +11,39 @@ PLURALS = {
     "human_recovery": "human recoveries",
 }
 
+_DRAWN = "\x1b│╭╰─"  # lines that were made to fit already
+
 
 def plural(source: str) -> str:
     return PLURALS[source]
+
+
+def wrapped(text: str, stream: Any) -> str:
+    """Lines broken between words in a terminal, which would break them inside words; unchanged anywhere else."""
+    if not stream.isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns, 40)
+    return "\n".join(_broken(line, width) for line in text.split("\n"))
+
+
+class Wrapping:
+    """A terminal whose long lines are broken between words, for help texts; frames and colours are left alone."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        width = max(shutil.get_terminal_size().columns, 40)
+        lines = [line if set(line) & set(_DRAWN) else _broken(line, width) for line in text.split("\n")]
+        return self._stream.write("\n".join(lines))
+
+
+def _broken(line: str, width: int) -> str:
+    """A command or path keeps its hyphens and its length, because it is to be copied."""
+    if len(line) <= width:
+        return line
+    further = "    " if line.startswith(" ") else ""
+    return textwrap.fill(line, width, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from egorecovery.robot.controller import Controller
-from egorecovery.robot.gate_meter import meter_line
+from egorecovery.robot.gate_meter import WIDTH, meter_line
 from egorecovery.robot.guard import Cause, Fault, Phase
 
 DRAW_S = 0.1
@@ -71,7 +71,9 @@ class Operator:
     def _draw(self) -> None:
         status = self._controller.status
         if status.phase is Phase.STOPPED and self._last_phase is not Phase.STOPPED and status.fault is not None:
-            self._write(f"\rstopped ({status.fault.cause}): {status.fault.reason}\n{KEYS}\n")
+            stopped = f"stopped ({status.fault.cause}): {status.fault.reason}".ljust(WIDTH)  # over the meter's line
+            keys = "" if status.fault.cause is Cause.FINISHED else f"{KEYS}\n"  # nothing is left to be re-armed
+            self._write(f"\r{stopped}\n{keys}")
         self._last_phase = status.phase
         self._write("\r" + meter_line(status))
 

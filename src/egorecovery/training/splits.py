@@ -171,7 +171,7 @@ def _remedy(store: EpisodeStore, recipe: Recipe, usable: "dict[Source, _Usable]"
     have = {source: len(usable[source].kept) for source in wanted}
     if not all(have.values()):
         absent = ", ".join(source for source, count in have.items() if not count)
-        return f"collect {absent}, or choose a --method that trains without"
+        return f"there is no {absent} episode: collect some, or choose a --method that trains without"
     held_out = min(recipe.held_out, max(min(have.values()) // 3, 0))
     options = [
         f"--{source.replace('_', '-')} {count - held_out}"

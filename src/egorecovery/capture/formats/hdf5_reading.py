@@ -27,6 +27,8 @@ def opened(path: Path) -> Iterator["h5py.File"]:
         import h5py
     except ImportError:
         raise RecordingError(f"{path}: HDF5 needs h5py; install it with pip install 'egorecovery[formats]'") from None
+    if not path.exists() and not path.is_symlink():
+        raise RecordingError(f"{path} does not exist; mend the path")
     if path.is_symlink() or not path.is_file():
         raise RecordingError(f"{path} is not a regular file; give the file itself, not a link to it")
     try:
