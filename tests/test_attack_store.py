@@ -269,3 +269,17 @@ def test_depth_that_declares_more_than_there_are_frames_is_damage_and_allocates_
     reseal_episode(store.path("ep-0"))
     with pytest.raises(StoreDamaged, match="depth_mm"):
         store.read("ep-0")
+
+
+@pytest.mark.parametrize("at", range(2, 16))
+def test_compressed_depth_whose_first_bytes_lie_is_damage_and_does_not_end_the_process(tmp_path, at):
+    store = EpisodeStore.create(tmp_path / "store")
+    with store.writing() as writer:
+        writer.add(tiny_episode("ep-0"))
+    chunk = next(store.path("ep-0").glob("episode.zarr/cameras/head/depth_mm/c/0/0/0"))
+    payload = bytearray(chunk.read_bytes())
+    payload[at] ^= 0x7F
+    chunk.write_bytes(payload)
+    reseal_episode(store.path("ep-0"))
+    with pytest.raises(StoreDamaged, match="depth_mm"):
+        store.read("ep-0")

@@ -3,10 +3,11 @@
 import math
 import mmap
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from egorecovery.storage.containment import files_below, inside, is_file, open_f
 GROUP = "episode.zarr"  # inside the episode's directory, beside its manifest
 STREAMS = ("timestamps_s", "state", "action", "effector_m", "reliable")
 OPTIONAL_STREAMS = ("effector_state", "effector_action")  # younger than the first stores
+BLOSC = Struct("<BBBBIII")  # version, its codec's, flags, bytes of an item, unpacked, of a block, packed
+ZSTD = 4  # in the upper three bits of the flags
 MOST_DEPTH_PIXELS = 4096 * 4096  # of one map
 DEPTH = "depth_mm"  # of a camera; compressed, and chunks of zeros are left out
 DTYPES = {"bool": "?", "uint8": "u1", "uint16": "<u2", "int64": "<i8", "float32": "<f4", "float64": "<f8"}
@@ -162,7 +165,7 @@ def _read_depth(directory: Path, frames: int) -> ndarray:
     """As many maps as there are frames: a header's word alone must not decide what is allocated."""
     import zarr
 
-    files_below(directory)  # regular all of them: zarr would follow links
+    files = files_below(directory)  # regular all of them: zarr would follow links
     header = read_json(directory / "zarr.json")
     with explaining_damage(directory / "zarr.json"):
         count, height, width = map(int, header["shape"])
@@ -172,10 +175,29 @@ def _read_depth(directory: Path, frames: int) -> ndarray:
             f"{directory}: {count} maps of {height} x {width} for {frames} frames, in chunks of {chunk} values; run "
             "'egorecovery verify'"
         )
+    _require_own_compression(directory, files, header, values=chunk)
     try:
         return np.asarray(zarr.open_array(directory, mode="r")[:])
     except (KeyError, MemoryError, OSError, RuntimeError, TypeError, ValueError) as error:
         raise StoreDamaged(f"{directory}: cannot be decoded ({error}); run 'egorecovery verify'") from error
+
+
+def _require_own_compression(directory: Path, files: Iterable[str], header: Mapping[str, Any], values: int) -> None:
+    """Blosc trusts the sizes in a chunk's first bytes: wrong ones end the process, so they are refused."""
+    with explaining_damage(directory / "zarr.json"):
+        codecs = [codec["name"] for codec in header["codecs"]]
+        if (codecs, header["data_type"]) != (["bytes", "blosc"], "uint16"):
+            raise StoreDamaged(f"{directory}: {header['data_type']} by {codecs} is no depth; run 'egorecovery verify'")
+    for path in (directory / name for name in files if name != "zarr.json"):
+        with os.fdopen(open_file(path), "rb") as stream:
+            start = stream.read(BLOSC.size)
+            size = os.fstat(stream.fileno()).st_size
+        if len(start) < BLOSC.size:
+            raise StoreDamaged(f"{path}: too short for a compressed chunk; run 'egorecovery verify'")
+        _, _, flags, item, unpacked, block, packed = BLOSC.unpack(start)
+        ours = flags >> 5 == ZSTD and not flags & 0b1000 and item == 2 and unpacked == 2 * values and packed == size
+        if not (ours and 0 < block <= unpacked):
+            raise StoreDamaged(f"{path}: not compressed as we compress depth; run 'egorecovery verify'")
 
 
 def read_plain(directory: Path) -> ndarray:
