@@ -165,6 +165,7 @@ def test_nothing_that_the_page_can_reach_names_a_method(browser, address, sessio
         ada.settled()
         ada.page.keyboard.press("1")
         ada.page.keyboard.press("n")
+    ada.settled()  # while a rating is being saved the page takes no other click
     ada.page.click("#to-adjudicate")
     ada.says("message", "when every rater")
     said = [ada.page.content(), ada.page.title(), *(cookie["name"] for cookie in ada.context.cookies())]
