@@ -14,7 +14,7 @@ WORTH_NOTE = (
     "Brackets are 95% intervals of the difference (Newcombe); p is of the exact McNemar test on the same starts."
 )
 SPREAD = "Two trainings of the same small policy differ by some ten points: one demo is one draw."
-CERTAIN = 0.05  # below it a difference on the same starts is told as one (exact McNemar, two-sided)
+CERTAIN = 0.05  # below it a difference on the same starts is reported as one (exact McNemar, two-sided)
 
 
 @dataclass(frozen=True)
@@ -141,15 +141,15 @@ class Outcomes:
 
     def worth(self) -> str:
         """What the clips brought, from both kinds of starts."""
-        told = []
+        changes = []
         words: dict[Regime, str] = {"recovery": "from failures", "initial": "from ordinary starts"}
         for regime, starts in words.items():
             found = self.difference(regime)
             low, high = 100 * found.interval.low, 100 * found.interval.high
-            told.append(
+            changes.append(
                 f"{100 * found.points:+.0f} points {starts} [{low:+.0f}, {high:+.0f}; p {p_words(found.p_value)}]"
             )
-        return f"The human clips change success by {told[0]}, and by {told[1]}. {SPREAD}"
+        return f"The human clips change success by {changes[0]}, and by {changes[1]}. {SPREAD}"
 
 
 def p_words(p_value: float) -> str:

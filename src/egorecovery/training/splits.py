@@ -60,7 +60,7 @@ def select(store: EpisodeStore, recipe: Recipe, checked: bool = True) -> Pools:
 
 def with_budget_of_store(recipe: Recipe, store: EpisodeStore) -> Recipe:
     """The recipe on as many episodes as there are, where there are fewer: what it then trains on is said."""
-    usable = _usable(store, recipe.task, recipe.intent, aloud=False)  # `select` says what is skipped
+    usable = _usable(store, recipe.task, recipe.intent, report=False)  # `select` says what is skipped
     have = {source: len(usable[source].kept) for source in Source if recipe.budget.of(source)}
     if not have or not all(have.values()):  # a method's source is missing altogether: that is for `select` to say
         return recipe
@@ -101,14 +101,14 @@ class _Usable:
         return len(self.kept) + self.discarded + self.unannotated + self.stale
 
 
-def _usable(store: EpisodeStore, task: str, spec: IntentSpec, aloud: bool = True) -> dict[Source, _Usable]:
+def _usable(store: EpisodeStore, task: str, spec: IntentSpec, report: bool = True) -> dict[Source, _Usable]:
     """Episodes of a task that are annotated, kept and labelled."""
     annotations = AnnotationJournal(store.annotations_path).latest()
     labels = LabelStore(store.labels_path)
     kept: dict[Source, list[EpisodeId]] = {source: [] for source in Source}
     left_out = {source: {"discarded": 0, "unannotated": 0, "stale": 0} for source in Source}
     damaged = store.damaged_among(store.ids())
-    for episode, problem in damaged.items() if aloud else ():
+    for episode, problem in damaged.items() if report else ():
         print(f"{episode} is skipped: {problem}", file=sys.stderr)
     for episode in (name for name in store.ids() if name not in damaged):
         card = store.card(episode)
@@ -120,7 +120,7 @@ def _usable(store: EpisodeStore, task: str, spec: IntentSpec, aloud: bool = True
             kept[card.source].append(episode)
             continue
         left_out[card.source][state] += 1
-        if aloud and state == "stale" and label_card is None and labels.there(episode):
+        if report and state == "stale" and label_card is None and labels.there(episode):
             print(f"{episode} is skipped: its labels are damaged; run 'egorecovery label'", file=sys.stderr)
     return {source: _Usable(kept=kept[source], **left_out[source]) for source in Source}
 
