@@ -1,6 +1,6 @@
 """Times the policy's fused operations, forward and backward, against eager torch and the library's best.
 
-python benchmarks/kernels.py [--out PATH] [--only attention] [--sweep] [--budget-s 85]
+python benchmarks/kernel_times.py [--out PATH] [--only attention] [--sweep] [--budget-s 85]
 
 Needs a CUDA device and Triton. Every row checks parity first, then replays a CUDA graph of forward + backward. A row
 that fails prints the end of its traceback and the next one runs; a fault that kills the CUDA context restarts the
