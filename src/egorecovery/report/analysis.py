@@ -19,7 +19,6 @@ from egorecovery.evaluation.statistics import (
     rates,
     training_spread,
 )
-from egorecovery.experiments.claims import Side
 from egorecovery.experiments.condition import (
     Condition,
     Humans,
@@ -31,6 +30,7 @@ from egorecovery.experiments.condition import (
 )
 from egorecovery.experiments.paper import ROLLOUTS, PaperRow, paper_rows
 from egorecovery.experiments.suites import SUITES, Suite
+from egorecovery.experiments.suites.suite import Side
 from egorecovery.randomness import generator_for
 from egorecovery.report.paired import (
     PairedComparison,

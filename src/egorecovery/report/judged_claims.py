@@ -19,10 +19,10 @@ from itertools import compress
 from typing import Any, Literal
 
 from egorecovery.evaluation.statistics import Interval, Rate, newcombe
-from egorecovery.experiments.claims import Claim, Side
 from egorecovery.experiments.condition import Condition, task_title
 from egorecovery.experiments.paper import PaperRow, paper_rows, pool
 from egorecovery.experiments.suites import SUITES, Suite
+from egorecovery.experiments.suites.suite import Claim, Side
 from egorecovery.report.analysis import Analysis
 from egorecovery.report.paired import PairedComparison
 

@@ -14,8 +14,8 @@ from egorecovery.evaluation.statistics import (
     rates,
     training_spread,
 )
-from egorecovery.experiments.claims import Side
 from egorecovery.experiments.condition import Condition
+from egorecovery.experiments.suites.suite import Side
 
 SideRollouts = Sequence[Sequence[RolloutRecord]]  # of each of its conditions
 

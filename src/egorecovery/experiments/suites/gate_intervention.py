@@ -1,9 +1,7 @@
 """The same checkpoint with other gates."""
 
 from egorecovery.evaluation.protocol import REGIMES
-from egorecovery.experiments.claims import claim, side
-from egorecovery.experiments.condition import Condition
-from egorecovery.experiments.suites.suite import TWO_TASKS, Suite
+from egorecovery.experiments.suites.suite import TWO_TASKS, Claim, Side, Suite, side
 from egorecovery.policy.action_source import GateUse, Intervention
 
 FORCED: dict[GateUse, tuple[str, str]] = {  # the paper's name, and ours in a sentence
@@ -12,6 +10,19 @@ FORCED: dict[GateUse, tuple[str, str]] = {  # the paper's name, and ours in a se
     "1": ("p=1", "open"),
     "shuffled": ("shuffled", "to shuffled values"),
 }
+HURTS = "A gate forced {} does worse than the learned one{}: {} SR."
+
+
+def _gates(method: str, prefix: str) -> dict[GateUse, Side]:
+    """One method with the learned gate, then with every forced one."""
+    forced = {
+        gate: side(method, intervention=Intervention(gate=gate), variant=f"{prefix}{name}")
+        for gate, (name, _) in FORCED.items()
+    }
+    return {"learned": side(method, variant=f"{prefix}learned"), **forced}
+
+
+separate, shared = _gates("egorecovery", ""), _gates("shared_egorecovery", "shared_")  # the latter is ours
 
 SUITE = Suite(
     name="gate_intervention",
@@ -19,31 +30,16 @@ SUITE = Suite(
     layout="variants",
     of_paper=True,
     tasks=TWO_TASKS,
-    conditions=(
-        Condition(method="egorecovery", variant="learned"),
-        *(
-            Condition(method="egorecovery", intervention=Intervention(gate=gate), variant=variant)
-            for gate, (variant, _) in FORCED.items()
-        ),
-        # Ours.
-        Condition(method="shared_egorecovery", variant="shared_learned"),
-        *(
-            Condition(method="shared_egorecovery", intervention=Intervention(gate=gate), variant=f"shared_{variant}")
-            for gate, (variant, _) in FORCED.items()
-        ),
-    ),
+    conditions=sum((*separate.values(), *shared.values()), ()),
     claims=tuple(
-        claim(
+        Claim(
             f"{prefix}_{gate}_{regime}",
-            f"A gate forced {words} does worse than the learned one{where}: {regime.capitalize()} SR.",
-            side(method, intervention=Intervention(gate=gate)),
-            side(method),
+            HURTS.format(words, where, regime.capitalize()),
+            gates[gate],
+            gates["learned"],
             regime,
         )
-        for method, prefix, where in (
-            ("egorecovery", "gate", ""),
-            ("shared_egorecovery", "shared_gate", ", with a shared decoder"),
-        )
+        for gates, prefix, where in ((separate, "gate", ""), (shared, "shared_gate", ", with a shared decoder"))
         for gate, (_, words) in FORCED.items()
         for regime in reversed(REGIMES)
     ),
