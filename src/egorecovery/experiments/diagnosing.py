@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from egorecovery.episodes import EpisodeStore
-from egorecovery.errors import EgoRecoveryError
 from egorecovery.experiments import data
 from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.deadline import Deadline, OutOfTime
 from egorecovery.experiments.diagnoses import diagnosis_in
+from egorecovery.experiments.events import error_words
 from egorecovery.experiments.folder import DIAGNOSTICS, ExperimentFolder
 from egorecovery.experiments.resources import Resources
 from egorecovery.experiments.trainings import training_card
@@ -56,10 +56,8 @@ def _diagnose(cells: Sequence[CellPlan], folder: ExperimentFolder, resources: Re
         return _made(full, other, folder, resources, progress)
     except OutOfTime:
         return "left for want of time"
-    except EgoRecoveryError as error:
-        return f"not made: {error}"
     except Exception as error:  # results are worth more: nothing here is a failure of the experiment
-        return f"not made: {type(error).__name__}: {error}"
+        return f"not made: {error_words(error)}"
 
 
 def _made(
@@ -117,8 +115,7 @@ def _trained(method: str, cells: Sequence[CellPlan], folder: ExperimentFolder) -
     """The first such cell whose training is there, and that nothing is done to at test time."""
     for plan in cells:
         cell = plan.cell
-        plain = cell.intervention == type(cell.intervention)()
-        wanted = (cell.method, cell.seed, plain) == (method, SEED, True)
+        wanted = (cell.method, cell.seed) == (method, SEED) and not cell.intervened
         if wanted and training_card(folder.training(plan.training_id)):
             return plan
     return None

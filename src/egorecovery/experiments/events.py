@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from egorecovery.errors import EgoRecoveryError
+
 Stage = Literal["data", "training", "evaluation", "diagnostics", "videos"]
 
 
@@ -35,3 +37,8 @@ class SuiteOutcome:
     @property
     def exit_code(self) -> int:
         return 1 if self.failed else 0
+
+
+def error_words(error: Exception) -> str:
+    """Our own errors speak for themselves; others are named."""
+    return str(error) if isinstance(error, EgoRecoveryError) else f"{type(error).__name__}: {error}"

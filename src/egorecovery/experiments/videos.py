@@ -6,13 +6,14 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from egorecovery.errors import EgoRecoveryError, RecipeError
+from egorecovery.errors import RecipeError
 from egorecovery.evaluation import REGIMES, BatchedPolicy, Evaluation, RolloutRecord
 from egorecovery.evaluation.checkpoint_source import CheckpointFactory
 from egorecovery.evaluation.rollout import Result
 from egorecovery.evaluation.video import need_encoder, render_video
 from egorecovery.experiments.cell import Cell, CellPlan
 from egorecovery.experiments.deadline import Deadline
+from egorecovery.experiments.events import error_words
 from egorecovery.experiments.folder import FILMS, ExperimentFolder
 from egorecovery.policy.action_source import ActionSource
 from egorecovery.storage.atomic_io import sync_directory, sync_file
@@ -39,7 +40,7 @@ def film_cells(
         try:
             outcomes[plan.id] = _film(plan, folder, device, each, deadline, progress)
         except Exception as error:  # results are worth more: nothing here is a failure of the experiment
-            outcomes[plan.id] = _not_made(error)
+            outcomes[plan.id] = f"not made: {error_words(error)}"
     return outcomes
 
 
@@ -97,7 +98,7 @@ def _film(
         try:
             unlike = _make(plan, record, source, home)
         except Exception as error:  # the other films may still succeed
-            notes.append(f"{'_'.join(_start(record))} {_not_made(error)}")
+            notes.append(f"{'_'.join(_start(record))} not made: {error_words(error)}")
         else:
             made += 1
             notes += [unlike] if unlike else []
@@ -161,8 +162,3 @@ def _there(home: Path, record: RolloutRecord) -> Path | None:
 
 def _start(record: RolloutRecord) -> list[str]:
     return [record.regime, f"{record.index:03d}"]
-
-
-def _not_made(error: Exception) -> str:
-    words = str(error) if isinstance(error, EgoRecoveryError) else f"{type(error).__name__}: {error}"
-    return f"not made: {words}"
