@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from egorecovery.episodes import PAPER_TASKS
 from egorecovery.evaluation.protocol import REGIMES, Regime
@@ -59,6 +59,16 @@ class TableRow:
     run: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class Repeated:
+    """A condition that was trained several times."""
+
+    condition: Condition
+    task: str | None  # None: the average
+    regime: Regime
+    seeds: SeedSummary
+
+
 class Analysis:
     """Computed once, for the page, the Markdown and the JSON alike."""
 
@@ -67,7 +77,7 @@ class Analysis:
         # Suites of our own are read as the main one, and asked its claims if they have none.
         self.paper = paper_rows(results.name if self.suite.of_paper else "main")
         self.asked: Suite = self.suite if self.suite.claims else SUITES["main"]
-        self._comparisons: dict[tuple, PairedComparison | None] = {}
+        self.compare = cache(self._compare)
 
     @cached_property
     def rows(self) -> list[TableRow]:
@@ -152,14 +162,8 @@ class Analysis:
     def by_mode(self, condition: Condition, task: str) -> dict[str, Rate]:
         return rates(self.results.rollouts(condition, "recovery", task), by=lambda record: record.mode)
 
-    def compare(self, first: Side, second: Side, regime: Regime, task: str | None = None) -> PairedComparison | None:
+    def _compare(self, first: Side, second: Side, regime: Regime, task: str | None = None) -> PairedComparison | None:
         """Of conditions or whole curves; None where they share no start."""
-        key = (first, second, regime, task)
-        if key not in self._comparisons:
-            self._comparisons[key] = self._compared(*key)
-        return self._comparisons[key]
-
-    def _compared(self, first: Side, second: Side, regime: Regime, task: str | None) -> PairedComparison | None:
         ours, theirs = on_shared_starts(
             [[self.results.rollouts(condition, regime, task) for condition in side] for side in (first, second)]
         )
@@ -234,8 +238,17 @@ class Analysis:
         shared = [task for task in self.tasks_of(first) if task in self.tasks_of(second)]
         return shared if len(shared) > 1 else []
 
-    def over_seeds(self, condition: Condition, regime: Regime, task: str | None = None) -> SeedSummary | None:
-        """For conditions that were trained more than once."""
+    def repeated(self, regimes: Sequence[Regime]) -> list[Repeated]:
+        """Conditions that were trained more than once, on each task and on average."""
+        return [
+            Repeated(condition=condition, task=task, regime=regime, seeds=seeds)
+            for condition in self.results.conditions
+            for task in self.columns
+            for regime in regimes
+            if (seeds := self._over_seeds(condition, regime, task))
+        ]
+
+    def _over_seeds(self, condition: Condition, regime: Regime, task: str | None) -> SeedSummary | None:
         records = self.results.rollouts(condition, regime, task)
         if count_trainings([records]) < 2:
             return None

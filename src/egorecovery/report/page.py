@@ -82,13 +82,7 @@ def _context(analysis: Analysis, claims: Sequence[JudgedClaim]) -> dict[str, Any
         "verdict_counts": {name: sum(claim.verdict == name for claim in claims) for name in MARKS},
         "largest_index": max((record.index for cell in results.cells for record in cell.rollouts), default=0),
         "modes": {task: modes for task in analysis.tasks if (modes := analysis.modes(task))},
-        "repeated": [
-            (condition, task, regime, seeds)
-            for condition in results.conditions
-            for task in analysis.columns
-            for regime in BOTH
-            if (seeds := analysis.over_seeds(condition, regime, task))
-        ],
+        "repeated": analysis.repeated(BOTH),
         "recipes": [
             cell
             for cell in {(cell.condition, cell.task): cell for cell in results.cells}.values()
