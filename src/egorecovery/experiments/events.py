@@ -1,11 +1,13 @@
 """What a run of a suite reports while it goes on, and its outcome."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from egorecovery.errors import EgoRecoveryError
 
 Stage = Literal["data", "training", "evaluation", "diagnostics", "videos"]
+Report = Callable[[Stage, str, int, int], None]  # of what, done, total
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ from egorecovery.errors import EgoRecoveryError, StoreDamaged
 from egorecovery.evaluation.results import ResultFile, Subject
 from egorecovery.experiments.cell import CellPlan, without_unused_settings
 from egorecovery.experiments.cell_card import CARD, LOG, ROLLOUTS, bound_files, is_text, read_cell_card, require_bound
-from egorecovery.policy.config_json import flat
+from egorecovery.policy.config_json import differences
 from egorecovery.storage.atomic_io import remove_drafts_of_the_dead, write_file
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import with_checksum
@@ -237,14 +237,13 @@ class ExperimentFolder:
 
 
 def _unlike(card: dict[str, Any], plan: CellPlan) -> str:
+    """The first fields in which a finished cell is not the planned one."""
     parts = ("suite", "recipe", "orders", "intervention", "protocol")
     before, after = (
         {name: _by_name(without_unused_settings(name, entry.get(name))) for name in parts}
         for entry in (card, plan.card())
     )
-    left, right = flat(before), flat(after)
-    unlike = [f"{name}: {left.get(name)} against {right.get(name)}" for name in right if left.get(name) != right[name]]
-    return "; ".join(unlike[:3]) or "fields that are no longer known"
+    return "; ".join(differences(before, after)[:3]) or "fields that are no longer known"
 
 
 def _made_by(version: int) -> str:

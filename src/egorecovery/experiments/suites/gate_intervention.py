@@ -4,22 +4,22 @@ from egorecovery.evaluation.protocol import REGIMES
 from egorecovery.experiments.suites.suite import TWO_TASKS, Claim, Side, Suite, side
 from egorecovery.policy.action_source import GateUse, Intervention
 
-FORCED: dict[GateUse, tuple[str, str]] = {  # the paper's name, and ours in a sentence
-    "0": ("p=0", "shut"),
-    "0.5": ("p=0.5", "half open"),
-    "1": ("p=1", "open"),
-    "shuffled": ("shuffled", "to shuffled values"),
+NAMES: dict[GateUse, str] = {
+    "learned": "learned",
+    "0": "p=0",
+    "0.5": "p=0.5",
+    "1": "p=1",
+    "shuffled": "shuffled",
 }
+FORCED: dict[GateUse, str] = {"0": "shut", "0.5": "half open", "1": "open", "shuffled": "to shuffled values"}
 HURTS = "A gate forced {} does worse than the learned one{}: {} SR."
 
 
 def _gates(method: str, prefix: str) -> dict[GateUse, Side]:
-    """One method with the learned gate, then with every forced one."""
-    forced = {
+    return {
         gate: side(method, intervention=Intervention(gate=gate), variant=f"{prefix}{name}")
-        for gate, (name, _) in FORCED.items()
+        for gate, name in NAMES.items()
     }
-    return {"learned": side(method, variant=f"{prefix}learned"), **forced}
 
 
 separate, shared = _gates("egorecovery", ""), _gates("shared_egorecovery", "shared_")  # the latter is ours
@@ -40,7 +40,7 @@ SUITE = Suite(
             regime,
         )
         for gates, prefix, where in ((separate, "gate", ""), (shared, "shared_gate", ", with a shared decoder"))
-        for gate, (_, words) in FORCED.items()
+        for gate, words in FORCED.items()
         for regime in reversed(REGIMES)
     ),
 )
