@@ -20,14 +20,17 @@ from egorecovery.workcell.starts import Start
 DATA_SEED = 1  # evaluation starts are drawn from seed 0 and purposes of their own: no start is ever in the data
 
 
-def orders(cells: Sequence[Cell], recipe: Recipe, plain_room: bool = False) -> tuple[Order, ...]:
-    """What cells that share a store need: the most of each source, and the held-out episodes.
+def orders(
+    cells: Sequence[Cell], recipe: Recipe, *, sharing: Sequence[Cell] = (), plain_room: bool = False
+) -> tuple[Order, ...]:
+    """What cells of one store need of the sources they use: the most of any cell, and the held-out episodes.
 
-    Pools are drawn from what a store holds, so these must be all such cells of the suite, whichever are run here: only
-    then do several machines train on the same episodes.
+    Pools are drawn from what a store holds, so these must be all such cells of the suite, whichever are run here, and
+    `sharing` those of other suites: only then do several machines train on the same episodes.
     """
     collected = cells[0]  # all of them alike: the name of a store says how its data was collected
-    most = {source: max(cell.budget.of(source) for cell in cells) for source in Source}
+    used = [source for source in Source if any(cell.budget.of(source) for cell in cells)]
+    most = {source: max(cell.budget.of(source) for cell in (*cells, *sharing)) for source in used}
     return tuple(
         Order(
             task=recipe.task,
@@ -44,7 +47,6 @@ def orders(cells: Sequence[Cell], recipe: Recipe, plain_room: bool = False) -> t
             turned_hands=collected.turned_hands and not source.is_human,
         )
         for source, count in most.items()
-        if count
     )
 
 
