@@ -15,11 +15,11 @@ from scipy.stats import binomtest, t
 from egorecovery.episodes import PAPER_TASKS
 from egorecovery.evaluation.results import ResultFile, RolloutRecord, Subject
 from egorecovery.evaluation.statistics import Interval
+from egorecovery.experiments import FolderError
 from egorecovery.experiments.condition import METHOD_TITLES
 from egorecovery.experiments.suites import SUITES
 from egorecovery.report import write_report
 from egorecovery.report.judged_claims import verdict_of
-from egorecovery.report.results import ReportError
 from egorecovery.storage.checksummed_json import with_checksum
 
 MODES = {"cup_brush": ("beside", "on_rim"), "table_sweep": ("missed", "at_lip"), "cube_stack": ("held", "fallen")}
@@ -792,10 +792,10 @@ def test_the_same_folder_gives_the_same_report(two_methods):
 
 
 def test_folders_that_are_no_suite_are_refused(tmp_path):
-    with pytest.raises(ReportError, match=r"has no suite\.json"):
+    with pytest.raises(FolderError, match=r"has no suite\.json"):
         write_report(tmp_path)
     (tmp_path / "suite.json").write_text('{"suite": "main", "schema": 7}')
-    with pytest.raises(ReportError, match="schema 7"):
+    with pytest.raises(FolderError, match="schema 7"):
         write_report(tmp_path)
 
 
@@ -803,7 +803,7 @@ def test_rollouts_of_another_cell_are_refused(two_methods):
     cells = sorted((two_methods / "cells").iterdir())
     foreign = rollout(0, True, task="cup_brush", regime="initial", seed=0, method="x", acts={})
     ResultFile(cells[0] / "rollouts.jsonl").append(foreign)
-    with pytest.raises(ReportError, match="belongs to another cell"):
+    with pytest.raises(FolderError, match="belongs to another cell"):
         write_report(two_methods)
 
 

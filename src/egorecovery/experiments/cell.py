@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from egorecovery.errors import RecipeError
@@ -73,16 +73,11 @@ class Cell(Condition):
     def id(self) -> str:
         """Readable, safe as a folder, and different for every cell of a suite."""
         episodes = ".".join(map(str, episode_counts(self.budget)))
-        parts = [self.task, self.method, f"b{episodes}"]
-        parts += self._unusual_data
+        parts = [self.task, self.method, f"b{episodes}", *self._unusual_data]
         parts += [str(self.variant)] * bool(self.settings)
         parts += ["zero_intent"] * self.intervention.zero_intent
         parts += [f"gate_{self.intervention.gate}"] * (self.intervention.gate != "learned")
         return "-".join([*parts, f"s{self.seed}"])
-
-    @property
-    def condition(self) -> Condition:
-        return Condition(**{entry.name: getattr(self, entry.name) for entry in fields(Condition)})
 
     @property
     def store(self) -> str:
@@ -152,22 +147,10 @@ class CellPlan:
 
     def card(self) -> dict[str, Any]:
         """What `cell.json` says before there is a result."""
-        cell = self.cell
         return {
             "schema": 1,
-            "suite": cell.suite,
-            "task": cell.task,
-            "method": cell.method,
-            "seed": cell.seed,
-            "budget": to_json(cell.budget),
-            "variant": cell.variant,
-            "intervention": asdict(cell.intervention),
-            "robot_failures": cell.robot_failures,
-            "humans": cell.humans,
-            "hidden_embodiment": cell.hidden_embodiment,
-            "off_centre_grips": cell.off_centre_grips,
-            "turned_hands": cell.turned_hands,
-            "settings": dict(cell.settings),
+            **asdict(self.cell),
+            "settings": dict(self.cell.settings),
             "recipe": to_json(self.recipe),
             "recipe_hash": self.recipe_hash,
             "protocol": asdict(self.protocol),

@@ -4,7 +4,7 @@ Suites list conditions, cells run them, reports compare them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from egorecovery.episodes import PAPER_TASKS
@@ -87,22 +87,12 @@ class Condition:
     @classmethod
     def of_card(cls, card: Mapping[str, Any]) -> "Condition":
         """Of a finished cell; older cards lack the younger fields."""
-        acts = card.get("intervention") or {}
-        return cls(
-            method=card["method"],
-            budget=episodes(**{"robot_success": 0, **card["budget"]}),
-            intervention=Intervention(
-                zero_intent=acts.get("zero_intent", False),
-                gate=acts.get("gate", "learned"),
-            ),
-            variant=card.get("variant"),
-            robot_failures=card.get("robot_failures", "staged"),
-            humans=card.get("humans", "people"),
-            hidden_embodiment=card.get("hidden_embodiment", False),
-            off_centre_grips=card.get("off_centre_grips", False),
-            turned_hands=card.get("turned_hands", False),
-            settings=tuple(sorted(card.get("settings", {}).items())),
-        )
+        settings = _known(cls, card) | {
+            "budget": episodes(**{"robot_success": 0, **card["budget"]}),
+            "intervention": Intervention(**_known(Intervention, card.get("intervention") or {})),
+            "settings": tuple(sorted(card.get("settings", {}).items())),
+        }
+        return cls(**settings)
 
     def fits_card(self, card: Mapping[str, Any]) -> bool:
         """Whether a finished cell is of this condition."""
@@ -122,10 +112,9 @@ class Condition:
         return (self.method, self.intervention, self.robot_failures, self.humans)
 
     @property
-    def trained_as(self) -> tuple[Any, ...]:
+    def trained_as(self) -> "Condition":
         """What was trained; conditions that share it differ only in what is done at test time."""
-        data = (self.robot_failures, self.humans, self.hidden_embodiment, self.off_centre_grips, self.turned_hands)
-        return (self.method, self.budget, *data, tuple(sorted(self.settings)))
+        return replace(self, intervention=Intervention(), variant=None, settings=tuple(sorted(self.settings)))
 
     @property
     def collection(self) -> str:
@@ -163,6 +152,11 @@ class Condition:
             self.turned_hands,
             self.settings,
         )
+
+
+def _known(kind: type, record: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record says of the fields of a dataclass."""
+    return {entry.name: record[entry.name] for entry in fields(kind) if entry.name in record}
 
 
 def method_title(method: str) -> str:

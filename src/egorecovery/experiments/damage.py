@@ -11,7 +11,7 @@ from egorecovery.experiments.folder import COMPUTED_BY, DIAGNOSIS, DIAGNOSTICS, 
 from egorecovery.intent.store_damage import store_damages
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import read_checksummed
-from egorecovery.storage.containment import exists, inside, is_folder, names_in, read_bytes, strange_files
+from egorecovery.storage.containment import exists, is_folder, names_in, read_bytes, strange_files
 from egorecovery.storage.manifest import MANIFEST, Damage, Manifest
 from egorecovery.training.logs import read_log
 from egorecovery.training.run_manifest import run_damages
@@ -68,9 +68,8 @@ def _is_draft(name: str) -> bool:
 def _suite(root: Path) -> list[Damage]:
     path = root / "suite.json"
     try:
-        record = read_json(inside(root, "suite.json"), FolderError)
         folder = ExperimentFolder(root)
-        name = folder.suite
+        record, name = folder.record, folder.suite
         if unknown := record.keys() - SUITE_FIELDS:
             raise FolderError(f"{path}: {unknown.pop()!r} is not known")
         if folder.computed_by not in range(1, COMPUTED_BY + 1):

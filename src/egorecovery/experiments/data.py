@@ -20,17 +20,17 @@ from egorecovery.workcell.starts import Start
 DATA_SEED = 1  # evaluation starts are drawn from seed 0 and purposes of their own: no start is ever in the data
 
 
-def orders(cells: Sequence[Cell], recipe: Recipe, plain_room: bool = False) -> tuple[Order, ...]:
-    """What cells that share a store need: the most of each source, and the held-out episodes.
+def orders(
+    cells: Sequence[Cell], recipe: Recipe, *, sharing: Sequence[Cell] = (), plain_room: bool = False
+) -> tuple[Order, ...]:
+    """What cells of one store need of the sources they use: the most of any cell, and the held-out episodes.
 
-    Pools are drawn from what a store holds, so these must be all such cells of the suite, whichever are run here: only
-    then do several machines train on the same episodes.
+    Pools are drawn from what a store holds, so these must be all such cells of the suite, whichever are run here, and
+    `sharing` those of other suites: only then do several machines train on the same episodes.
     """
-    ((robot_failures, humans, hidden, off_centre, turned),) = {
-        (cell.robot_failures, cell.humans, cell.hidden_embodiment, cell.off_centre_grips, cell.turned_hands)
-        for cell in cells
-    }
-    most = {source: max(cell.budget.of(source) for cell in cells) for source in Source}
+    collected = cells[0]  # all of them alike: the name of a store says how its data was collected
+    used = [source for source in Source if any(cell.budget.of(source) for cell in cells)]
+    most = {source: max(cell.budget.of(source) for cell in (*cells, *sharing)) for source in used}
     return tuple(
         Order(
             task=recipe.task,
@@ -39,15 +39,14 @@ def orders(cells: Sequence[Cell], recipe: Recipe, plain_room: bool = False) -> t
             seed=DATA_SEED,
             image_size=recipe.policy.image_size,
             plain_room=plain_room,
-            across_family=source is Source.ROBOT_RECOVERY and robot_failures == "anywhere",
-            stand_in=source.is_human and humans == "stand_ins",
-            hidden_embodiment=hidden,
-            near_misses=source.is_recovery and robot_failures == "near_misses",
-            off_centre_grips=off_centre,
-            turned_hands=turned and not source.is_human,
+            across_family=source is Source.ROBOT_RECOVERY and collected.robot_failures == "anywhere",
+            stand_in=source.is_human and collected.humans == "stand_ins",
+            hidden_embodiment=collected.hidden_embodiment,
+            near_misses=source.is_recovery and collected.robot_failures == "near_misses",
+            off_centre_grips=collected.off_centre_grips,
+            turned_hands=collected.turned_hands and not source.is_human,
         )
         for source, count in most.items()
-        if count
     )
 
 

@@ -6,8 +6,14 @@ from typing import Any
 
 from egorecovery.experiments import paper
 
+SPACES = {  # where the bottleneck is measured: our name, and the paper's
+    "intent": ("trained intent", "trained_bottleneck"),
+    "random_jl": ("random projection", "random_jl"),
+    "pca": ("principal components", "pca4"),
+}
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True)
 class DiagnosticRow:
     """One number; `paper` is empty where the paper prints none."""
 
@@ -19,147 +25,92 @@ class DiagnosticRow:
 
 def rows(record: Mapping[str, Any]) -> list[DiagnosticRow]:
     """The numbers that decide, of everything a record holds."""
-    theirs = _Paper(str(record["task"]))
-    lines = [*_ks(record, theirs), *_coverage(record, theirs)]
-    for label in record.get("policies", {}):
-        of_many = f", {label}" if len(record["policies"]) > 1 else ""
-        lines += _bottleneck(record.get("bottleneck", {}).get(label), theirs, of_many)
-        lines += _gate(record.get("gate", {}).get(label, {}), theirs, of_many)
-    return [*lines, *_probe(record.get("probe"))]
+    task = str(record["task"])
+    lines = [*_ks(record.get("ks", {}), task), *_coverage(record.get("coverage", {}))]
+    policies = record.get("policies", {})
+    for label in policies:
+        of_many = f", {label}" if len(policies) > 1 else ""
+        lines += _bottleneck(record.get("bottleneck", {}).get(label), task, f"Bottleneck{of_many}")
+        lines += _gate(record.get("gate", {}).get(label, {}), task, f"Gate{of_many}")
+    return [*lines, *_probe(record.get("probe") or {})]
 
 
-class _Paper:
-    """The paper's numbers on one task; most exist for two of the four."""
-
-    def __init__(self, task: str) -> None:
-        self._all, self._task = paper.figures(), task
-
-    def ks(self, phase: str) -> str:
-        return _number(self._all["diagnostics"]["ks"].get(self._task, {}).get(phase))
-
-    def rho(self, after: bool) -> str:
-        both = self._all["diagnostics"]["rho_before_after"].get(self._task)
-        return _number(both and both[after])
-
-    def shrink(self, space: str) -> str:
-        return _number(self._all["diagnostics"]["sliced_w2_shrink"][space].get(self._task), ".1f", "x")
-
-    def auc(self, name: str) -> str:
-        return _number(self._all["diagnostics"]["gate_auc"].get(self._task, {}).get(name), ".4g")
-
-    @property
-    def offset(self) -> str:
-        return str(self._all["diagnostics"]["gate_crossing_offset_frames"].get(self._task, ""))
-
-    @property
-    def hull(self) -> str:
-        return _number(self._all["failure_state_coverage_hull_expansion"], ".1f", "x (space not said)")
+def _in_paper(*names: str) -> Any:
+    """Of the paper's diagnostics; None where it prints nothing, as for two of the four tasks."""
+    figures = paper.figures()["diagnostics"]
+    for name in names:
+        figures = (figures or {}).get(name)
+    return figures
 
 
-def _ks(record: Mapping[str, Any], theirs: _Paper) -> Iterator[DiagnosticRow]:
-    for phase, alignment in record.get("ks", {}).items():
-        span = f"[{_number(alignment['mean_low'])}, {_number(alignment['mean_high'])}]"
-        yield DiagnosticRow(
-            group="Intent target",
-            what=f"mean KS, robot to human, {phase}",
-            here=f"{_number(alignment['mean_ks'])} {span}, chance {_number(alignment['mean_chance'])}",
-            paper=theirs.ks(phase),
-        )
+def _ks(alignments: Mapping[str, Any], task: str) -> Iterator[DiagnosticRow]:
+    for phase, alignment in alignments.items():
+        ks, low, high, chance = (_number(alignment[f"mean_{name}"]) for name in ("ks", "low", "high", "chance"))
+        here, theirs = f"{ks} [{low}, {high}], chance {chance}", _number(_in_paper("ks", task, phase))
+        yield DiagnosticRow("Intent target", f"mean KS, robot to human, {phase}", here, theirs)
 
 
-def _coverage(record: Mapping[str, Any], theirs: _Paper) -> Iterator[DiagnosticRow]:
-    for mode, hulls in record.get("coverage", {}).items():
-        plane, pairs, equal = (_ratio(hulls[name], ".1f") for name in ("plane_ratio", "pair_ratio", "matched_ratio"))
-        yield DiagnosticRow(
-            group="Failure states",
-            what=f"hull of starts, human over robot, {mode.replace('_', ' ')}",
-            here=f"{plane} (pairs {pairs}, equal count {equal})",
-            paper=theirs.hull,
-        )
+def _coverage(modes: Mapping[str, Any]) -> Iterator[DiagnosticRow]:
+    group, theirs = "Failure states", paper.figures()["failure_state_coverage_hull_expansion"]
+    for name, hulls in modes.items():
+        mode = name.replace("_", " ")
+        plane, pairs, equal = (_ratio(hulls[f"{which}_ratio"]) for which in ("plane", "pair", "matched"))
+        here = f"{plane} (pairs {pairs}, equal count {equal})"
+        yield DiagnosticRow(group, f"hull of starts, human over robot, {mode}", here, f"{theirs:.1f}x (space not said)")
         robot, human = (f"{100 * hulls[who]['inside']:.0f}%" for who in ("robot", "human"))
-        yield DiagnosticRow(
-            group="Failure states",
-            what=f"evaluation starts inside the hull, {mode.replace('_', ' ')}",
-            here=f"robot {robot}, human {human}",
-        )
+        yield DiagnosticRow(group, f"evaluation starts inside the hull, {mode}", f"robot {robot}, human {human}")
 
 
-def _bottleneck(spaces: Mapping[str, Any] | None, theirs: _Paper, of: str) -> Iterator[DiagnosticRow]:
+def _bottleneck(spaces: Mapping[str, Any] | None, task: str, group: str) -> Iterator[DiagnosticRow]:
     if not spaces:
         return
-    group = f"Bottleneck{of}"
     before, after = spaces["feature"], spaces["intent"]
-    yield DiagnosticRow(
-        group=group,
-        what="rho = W2 recovery / W2 nominal: trunk feature to intent",
-        here=f"{_number(before['rho'])} to {_number(after['rho'])}",
-        paper=" to ".join(filter(None, (theirs.rho(False), theirs.rho(True)))),
-    )
-    for name, words, of_paper in (
-        ("intent", "trained intent", "trained_bottleneck"),
-        ("random_jl", "random projection", "random_jl"),
-        ("pca", "principal components", "pca4"),
-    ):
-        plain, free = (_ratio(spaces[name][which], ".1f") for which in ("shrink", "relative_shrink"))
-        yield DiagnosticRow(
-            group=group,
-            what=f"shrink of the robot-human distance, {words}",
-            here=f"{plain} (free of units {free})",
-            paper=theirs.shrink(of_paper),
-        )
-    yield DiagnosticRow(
-        group=group,
-        what="distance as a share of the spread (0 coincide, 2 apart)",
-        here=f"trunk {_number(before['relative_w2'])}, intent {_number(after['relative_w2'])}",
-    )
+    what = "rho = W2 recovery / W2 nominal: trunk feature to intent"
+    theirs = " to ".join(map(_number, _in_paper("rho_before_after", task) or ()))
+    yield DiagnosticRow(group, what, f"{_number(before['rho'])} to {_number(after['rho'])}", theirs)
+    for name, (words, papers_name) in SPACES.items():
+        here = f"{_ratio(spaces[name]['shrink'])} (free of units {_ratio(spaces[name]['relative_shrink'])})"
+        theirs = _number(_in_paper("sliced_w2_shrink", papers_name, task), ".1f", "x")
+        yield DiagnosticRow(group, f"shrink of the robot-human distance, {words}", here, theirs)
+    here = f"trunk {_number(before['relative_w2'])}, intent {_number(after['relative_w2'])}"
+    yield DiagnosticRow(group, "distance as a share of the spread (0 coincide, 2 apart)", here)
 
 
-def _gate(gates: Mapping[str, Any], theirs: _Paper, of: str) -> Iterator[DiagnosticRow]:
+def _gate(gates: Mapping[str, Any], task: str, group: str) -> Iterator[DiagnosticRow]:
+    aucs = _in_paper("gate_auc", task) or {}
     for who, gate in gates.items():
-        group = f"Gate{of}"
-        yield DiagnosticRow(
-            group=group, what=f"AUC in {gate['episodes']} recovery clips, {who}", here=_number(gate["auc"], ".4f"),
-            paper=theirs.auc("gate"),
-        )  # fmt: skip
-        yield DiagnosticRow(
-            group=group, what=f"AUC of the clock alone, {who}", here=_number(gate["phase_only_auc"], ".3f"),
-            paper=theirs.auc(f"phase_only_{who}"),
-        )  # fmt: skip
+        what, theirs = f"AUC in {gate['episodes']} recovery clips, {who}", _number(aucs.get("gate"), ".4g")
+        yield DiagnosticRow(group, what, _number(gate["auc"], ".4f"), theirs)
+        theirs = _number(aucs.get(f"phase_only_{who}"), ".4g")
+        yield DiagnosticRow(group, f"AUC of the clock alone, {who}", _number(gate["phase_only_auc"], ".3f"), theirs)
         low, high = gate["offset_iqr"]
-        never = f", {gate['never_below']} never below" if gate["never_below"] else ""
-        yield DiagnosticRow(
-            group=group,
-            what=f"offset of the 0.5 crossing, {who}, frames",
-            here=f"median {gate['median_offset']:g}, IQR [{low:g}, {high:g}], "
-            f"{gate['within_one_frame']}/{gate['episodes']} within 1{never}",
-            paper=theirs.offset,
-        )
+        here = f"median {gate['median_offset']:g}, IQR [{low:g}, {high:g}], "
+        here += f"{gate['within_one_frame']}/{gate['episodes']} within 1"
+        here += f", {gate['never_below']} never below" if gate["never_below"] else ""
+        theirs = _in_paper("gate_crossing_offset_frames", task) or ""
+        yield DiagnosticRow(group, f"offset of the 0.5 crossing, {who}, frames", here, theirs)
 
 
-def _probe(probe: Mapping[str, Any] | None) -> Iterator[DiagnosticRow]:
-    for label, pools in (probe or {}).get("trunks", {}).items():
+def _probe(probe: Mapping[str, Any]) -> Iterator[DiagnosticRow]:
+    group = "Transfer probe"
+    for label, pools in probe.get("trunks", {}).items():
         for pool, probed in pools.items():
-            span = f"[{_number(probed['low_mm'], '.1f')}, {_number(probed['high_mm'], '.1f')}]"
-            yield DiagnosticRow(
-                group="Transfer probe",
-                what=f"object position error, {label}, {pool.replace('_', ' ')}, mm",
-                here=f"{_number(probed['error_mm'], '.1f')} {span}, R2 {_number(probed['r2'])}, "
-                f"without looking {_number(probed['unseen_mm'], '.1f')}",
+            error, low, high, unseen = (
+                _number(probed[f"{name}_mm"], ".1f") for name in ("error", "low", "high", "unseen")
             )
-    for label, pools in (probe or {}).get("gain", {}).items():
-        for pool, gain in pools.items():
-            span = f"[{_number(gain['low_mm'], '+.1f')}, {_number(gain['high_mm'], '+.1f')}]"
-            yield DiagnosticRow(
-                group="Transfer probe",
-                what=f"gain of {label} by human data, {pool.replace('_', ' ')}, mm",
-                here=f"{_number(gain['gain_mm'], '+.1f')} {span}",
-            )
+            here = f"{error} [{low}, {high}], R2 {_number(probed['r2'])}, without looking {unseen}"
+            yield DiagnosticRow(group, f"object position error, {label}, {pool.replace('_', ' ')}, mm", here)
+    for label, pools in probe.get("gain", {}).items():
+        for pool, measured in pools.items():
+            gain, low, high = (_number(measured[f"{name}_mm"], "+.1f") for name in ("gain", "low", "high"))
+            what = f"gain of {label} by human data, {pool.replace('_', ' ')}, mm"
+            yield DiagnosticRow(group, what, f"{gain} [{low}, {high}]")
 
 
 def _number(value: float | None, shape: str = ".2f", unit: str = "") -> str:
     return "" if value is None else f"{value:{shape}}{unit}"
 
 
-def _ratio(value: float | None, shape: str) -> str:
+def _ratio(value: float | None) -> str:
     """JSON holds no infinity: a ratio over nothing is null there."""
-    return "not finite" if value is None else f"{value:{shape}}x"
+    return "not finite" if value is None else f"{value:.1f}x"

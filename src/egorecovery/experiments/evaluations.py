@@ -1,9 +1,10 @@
-"""The evaluation of one cell."""
+"""The evaluation of one cell, and the policy that it is about."""
 
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 
+from egorecovery.errors import RecipeError
 from egorecovery.evaluation import Evaluation, RolloutPool, Subject, evaluate
 from egorecovery.evaluation.checkpoint_source import CheckpointFactory
 from egorecovery.experiments.cell import CellPlan
@@ -20,22 +21,16 @@ def evaluate_cell(
     on_progress: Callable[[int, int], None],
 ) -> float:
     """Makes the rollouts that are missing, with the last checkpoint; returns how long all of a cell take."""
-    from egorecovery.policy.checkpoint import latest
-
-    checkpoint = latest(folder.training(plan.training_id) / "checkpoints")
-    assert checkpoint is not None, "only trained cells are evaluated"
+    factory = policy_of(plan, folder, resources.evaluation_device)
     subject = Subject(
         policy=plan.cell.name,
-        policy_hash=file_sha256(checkpoint / "policy.safetensors"),
+        policy_hash=file_sha256(factory.checkpoint / "policy.safetensors"),
         cell=plan.id,
         seed=plan.cell.seed,
         intervention=asdict(plan.cell.intervention),
     )
     evaluation = Evaluation(
         subject=subject, task=plan.cell.task, protocol=plan.protocol, batch_rows=resources.batch_rows
-    )
-    factory = CheckpointFactory(
-        checkpoint=checkpoint.absolute(), device=resources.evaluation_device, intervention=plan.cell.intervention
     )
     there: int | None = None
 
@@ -56,3 +51,14 @@ def evaluate_cell(
     )
     seconds, made = time.monotonic() - started_s, len(records) - (there or 0)
     return seconds * len(records) / max(made, 1)
+
+
+def policy_of(plan: CellPlan, folder: ExperimentFolder, device: str) -> CheckpointFactory:
+    """The last checkpoint of the cell's training, with what the cell does to it at test time."""
+    from egorecovery.policy.checkpoint import latest
+
+    run = folder.training(plan.training_id)
+    checkpoint = latest(run / "checkpoints")
+    if checkpoint is None:
+        raise RecipeError(f"the policy is not there: {run} has no checkpoint")
+    return CheckpointFactory(checkpoint=checkpoint.absolute(), device=device, intervention=plan.cell.intervention)

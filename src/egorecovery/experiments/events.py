@@ -1,9 +1,13 @@
 """What a run of a suite reports while it goes on, and its outcome."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from egorecovery.errors import EgoRecoveryError
+
 Stage = Literal["data", "training", "evaluation", "diagnostics", "videos"]
+Report = Callable[[Stage, str, int, int], None]  # of what, done, total
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,3 +39,8 @@ class SuiteOutcome:
     @property
     def exit_code(self) -> int:
         return 1 if self.failed else 0
+
+
+def error_words(error: Exception) -> str:
+    """Our own errors speak for themselves; others are named."""
+    return str(error) if isinstance(error, EgoRecoveryError) else f"{type(error).__name__}: {error}"

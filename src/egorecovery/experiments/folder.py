@@ -25,7 +25,7 @@ from egorecovery.errors import EgoRecoveryError, StoreDamaged
 from egorecovery.evaluation.results import ResultFile, Subject
 from egorecovery.experiments.cell import CellPlan, without_unused_settings
 from egorecovery.experiments.cell_card import CARD, LOG, ROLLOUTS, bound_files, is_text, read_cell_card, require_bound
-from egorecovery.policy.config_json import flat
+from egorecovery.policy.config_json import differences
 from egorecovery.storage.atomic_io import remove_drafts_of_the_dead, write_file
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import with_checksum
@@ -90,21 +90,29 @@ class ExperimentFolder:
             raise FolderError(f"{self._work} {_made_by(version)}; use another --work")
 
     @property
-    def suite(self) -> str:
+    def record(self) -> dict[str, Any]:
+        """What `suite.json` says."""
+        path = inside(self.root, "suite.json")
         try:
-            record = read_json(self.root / "suite.json", FolderError)
+            record = read_json(path, FolderError)
             name, schema = record["suite"], record["schema"]
-        except (OSError, KeyError) as error:
-            raise FolderError(f"{self.root} is not the folder of an experiment: suite.json: {error!r}") from None
+        except FileNotFoundError:
+            raise FolderError(f"{self.root} is not the folder of an experiment: it has no suite.json") from None
+        except KeyError as error:
+            raise FolderError(f"{path} is not the card of a suite ({error!r}); run the suite again into it") from None
         if not is_text(name, 128):
-            raise FolderError(f"{self.root / 'suite.json'}: suite must be a name, got {str(name)[:80]}")
+            raise FolderError(f"{path}: suite must be a name, got {str(name)[:80]}")
         if schema != SCHEMA:
-            raise FolderError(f"{self.root / 'suite.json'} has schema {schema}, this version reads {SCHEMA}")
-        return name
+            raise FolderError(f"{path} has schema {schema}, this version reads {SCHEMA}")
+        return record
+
+    @property
+    def suite(self) -> str:
+        return self.record["suite"]
 
     @property
     def computed_by(self) -> int:
-        return read_json(self.root / "suite.json", FolderError).get("computed_by", 1)
+        return self.record.get("computed_by", 1)
 
     def require_current(self) -> None:
         if (version := self.computed_by) != COMPUTED_BY:
@@ -151,9 +159,13 @@ class ExperimentFolder:
     def rollouts(self, cell_id: str) -> ResultFile:
         return ResultFile(inside(self.cell(cell_id), ROLLOUTS))
 
+    def cells(self) -> list[str]:
+        """Finished and begun ones, by name."""
+        return [folder.name for folder in self._folders("cells")]
+
     def done(self) -> list[str]:
         """Finished cells, by name."""
-        return [folder.name for folder in self._folders("cells") if exists(folder / CARD)]
+        return [cell for cell in self.cells() if exists(self.cell(cell) / CARD)]
 
     def card(self, cell_id: str) -> dict[str, Any] | None:
         """What is known of a finished cell; None of one that is not."""
@@ -225,14 +237,13 @@ class ExperimentFolder:
 
 
 def _unlike(card: dict[str, Any], plan: CellPlan) -> str:
+    """The first fields in which a finished cell is not the planned one."""
     parts = ("suite", "recipe", "orders", "intervention", "protocol")
     before, after = (
         {name: _by_name(without_unused_settings(name, entry.get(name))) for name in parts}
         for entry in (card, plan.card())
     )
-    left, right = flat(before), flat(after)
-    unlike = [f"{name}: {left.get(name)} against {right.get(name)}" for name in right if left.get(name) != right[name]]
-    return "; ".join(unlike[:3]) or "fields that are no longer known"
+    return "; ".join(differences(before, after)[:3]) or "fields that are no longer known"
 
 
 def _made_by(version: int) -> str:

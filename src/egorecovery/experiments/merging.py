@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from egorecovery.experiments.cell_card import CARD, LOG, ROLLOUTS, require_whole
@@ -43,13 +43,13 @@ def merge(sources: Sequence[Path], into: Path, suite: str | None = None) -> list
                     fresh[cell] = folder
                 else:
                     _require_same(cell, known, folder)
-        plans = [(target.cell(cell), _files_of_cell(folder.cell(cell))) for cell, folder in fresh.items()]
+        copies = {target.cell(cell): _files_of_cell(folder.cell(cell)) for cell, folder in fresh.items()}
         for diagnosis in (path for folder in folders for path in folder.diagnoses()):
             home = target.diagnosis(diagnosis.name)
-            if not exists(home / DIAGNOSIS) and home not in [known for known, _ in plans]:
+            if not exists(home / DIAGNOSIS) and home not in copies:
                 _require_unchanged(diagnosis)
-                plans.append((home, _files_of_diagnosis(diagnosis)))
-        for home, files in plans:  # all of them have been looked at
+                copies[home] = _files_of_diagnosis(diagnosis)
+        for home, files in copies.items():  # all of them have been looked at
             _copy(files, home, target.root / ".merging")
     return sorted(fresh)
 
@@ -86,43 +86,42 @@ def _require_same(cell: str, first: ExperimentFolder, second: ExperimentFolder) 
         )
 
 
-def _files_of_cell(folder: Path) -> dict[str, tuple[Path, int]]:
-    """By name in the copy: where each lies, and how large it may be."""
-    files = {name: (inside(folder, name), LARGEST_BYTES[name]) for name in (CARD, ROLLOUTS, LOG, MANIFEST)}
+def _files_of_cell(folder: Path) -> dict[str, Path]:
+    """By name in the copy."""
     films = inside(folder, FILMS)
-    if is_folder(films):
-        named = [name for name in names_in(films) if name.lower().endswith((".mp4", ".gif"))]
-        files |= {f"{FILMS}/{name}": (inside(films, name), FILM_BYTES) for name in named[:MOST_FILMS]}
-    return {name: source for name, source in files.items() if exists(source[0])}
+    named = [name for name in names_in(films) if name.lower().endswith((".mp4", ".gif"))] if is_folder(films) else []
+    files = {name: inside(folder, name) for name in (CARD, ROLLOUTS, LOG, MANIFEST)}
+    files |= {f"{FILMS}/{name}": inside(films, name) for name in named[:MOST_FILMS]}
+    return {name: path for name, path in files.items() if exists(path)}
 
 
-def _files_of_diagnosis(folder: Path) -> dict[str, tuple[Path, int]]:
-    record = read_json(inside(folder, DIAGNOSIS), FolderError)
-    figures = record.get("figures")
+def _files_of_diagnosis(folder: Path) -> dict[str, Path]:
+    figures = read_json(inside(folder, DIAGNOSIS), FolderError).get("figures")
     named = [str(name) for name in figures.values()] if isinstance(figures, dict) else []
     pictures = [name for name in named if name.endswith(".png") and is_file(inside(folder, name))]
-    files = {name: (inside(folder, name), PICTURE_BYTES) for name in pictures[:DIAGNOSIS_PICTURES]}
-    if is_file(manifest := inside(folder, MANIFEST)):
-        files[MANIFEST] = (manifest, LARGEST_BYTES[MANIFEST])
-    return {**files, DIAGNOSIS: (inside(folder, DIAGNOSIS), LARGEST_BYTES[DIAGNOSIS])}
+    files = {name: inside(folder, name) for name in (*pictures[:DIAGNOSIS_PICTURES], MANIFEST, DIAGNOSIS)}
+    return {name: path for name, path in files.items() if is_file(path)}
 
 
-def _copy(files: dict[str, tuple[Path, int]], home: Path, draft: Path) -> None:
+def _largest(name: str) -> int:
+    return LARGEST_BYTES.get(name, PICTURE_BYTES if name.endswith(".png") else FILM_BYTES)
+
+
+def _copy(files: Mapping[str, Path], home: Path, draft: Path) -> None:
     """Whole or not at all: elsewhere first. A started but unfinished cell gives way."""
     home.parent.mkdir(parents=True, exist_ok=True)
     remove(draft)
     try:
         with explaining_full_disk(home):
-            for name, (source, largest) in files.items():
+            for name, source in files.items():
                 copy = draft / name
                 copy.parent.mkdir(parents=True, exist_ok=True)
-                _copy_file(source, copy, largest)
+                _copy_file(source, copy, _largest(name))
             sync_tree(draft)
     except BaseException:
         remove(draft)
         raise
-    if exists(home):
-        remove(home)
+    remove(home)
     draft.rename(home)
     sync_directory(home.parent)
 

@@ -60,6 +60,26 @@ def paper_rows(suite: str) -> tuple[PaperRow, ...]:
     return tuple(_row(condition, printed) for condition, printed in groups.items())
 
 
+def paper_rate(
+    suite: str, conditions: Sequence[Condition], regime: Regime, tasks: tuple[str, ...] | None = None
+) -> Rate | None:
+    """Pooled over conditions, over exactly these tasks or over all of the paper's; None where it lacks one of them.
+
+    Its rates of a curve are all of as many rollouts, so their pool is their mean.
+    """
+    rows = [_row_of(suite, condition) for condition in conditions]
+    rates = [row and (row.rate(regime) if tasks is None else row.over(regime, tasks)) for row in rows]
+    known = [rate for rate in rates if rate is not None]
+    return pool(known) if len(known) == len(rates) else None
+
+
+def _row_of(suite: str, condition: Condition) -> PaperRow | None:
+    """Of this budget if there is one, else of any."""
+    rows = [row for row in paper_rows(suite) if row.condition.role == condition.role]
+    exact = [row for row in rows if row.condition.budget == condition.budget]
+    return next(iter(exact or rows), None)
+
+
 def _condition(printed: Mapping[str, Any]) -> Condition:
     counts, name = printed["budget"] or episode_counts(FULL), printed["name"]
     budget = episodes(counts[0], counts[1], human_success=counts[2], human_recovery=counts[3])

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from egorecovery.episodes import Source
 from egorecovery.errors import RecipeError
-from egorecovery.evaluation.protocol import COMPARISON, EvaluationProtocol, bench_protocol
+from egorecovery.evaluation.protocol import COMPARISON, bench_protocol
 from egorecovery.experiments import data
-from egorecovery.experiments.cell import CellPlan, ProtocolOf, RecipeOf
+from egorecovery.experiments.cell import Cell, CellPlan, ProtocolOf, RecipeOf
 from egorecovery.experiments.suites import Suite, suite_named
 from egorecovery.training import RECIPES, Recipe
 from egorecovery.workcell.collection import Order
@@ -64,24 +63,23 @@ def plan_suite(
     chosen = [cell for cell in cells if not only or any(fnmatchcase(cell.id, pattern) for pattern in only)]
     if not chosen:
         raise RecipeError(f"no cell of {suite.name} is called {' or '.join(only)}; see --list for their names")
-    others = [suite_named(name).cells(tasks or suite.tasks) for name in suite.shares_stores_with]
-    drawing = [*cells, *(cell for of_suite in others for cell in of_suite)]  # from the same stores
-    sharing = {
-        store: [cell for cell in drawing if cell.store == store] for store in dict.fromkeys(c.store for c in cells)
+    others = [cell for name in suite.shares_stores_with for cell in suite_named(name).cells(tasks or suite.tasks)]
+    stores: dict[str, list[Cell]] = {}
+    for cell in cells:
+        stores.setdefault(cell.store, []).append(cell)
+    recipes = {store: recipe(own[0].task) for store, own in stores.items()}
+    protocols = {
+        store: replace(protocol(own[0].task), rollouts=rollouts, starts_seed=starts_seed)
+        for store, own in stores.items()
     }
-    recipes = {store: recipe(its_cells[0].task) for store, its_cells in sharing.items()}
-    protocols: dict[str, EvaluationProtocol] = {
-        store: replace(protocol(its_cells[0].task), rollouts=rollouts, starts_seed=starts_seed)
-        for store, its_cells in sharing.items()
-    }
-    used = {(cell.store, source) for cell in cells for source in Source if cell.budget.of(source)}
     orders = {  # demonstrated in the kind of room that policies are evaluated in
-        store: tuple(
-            order
-            for order in data.orders(its_cells, recipes[store], plain_room=not protocols[store].varied_appearance)
-            if (store, order.source) in used
+        store: data.orders(
+            own,
+            recipes[store],
+            sharing=[cell for cell in others if cell.store == store],
+            plain_room=not protocols[store].varied_appearance,
         )
-        for store, its_cells in sharing.items()
+        for store, own in stores.items()
     }
     plans = [
         CellPlan(

@@ -6,7 +6,7 @@ from pathlib import Path
 from egorecovery.errors import RecipeError
 from egorecovery.experiments.deadline import Deadline
 from egorecovery.experiments.diagnosing import diagnose_cells
-from egorecovery.experiments.events import Event, SuiteOutcome
+from egorecovery.experiments.events import Event, Stage, SuiteOutcome
 from egorecovery.experiments.folder import ExperimentFolder
 from egorecovery.experiments.plan import SuitePlan
 from egorecovery.experiments.resources import Resources
@@ -40,25 +40,12 @@ def run_suite(
     with folder.lock():
         outcome = Scheduler(plan, folder, resources, deadline, on_event, whole_data=diagnostics).go()
 
-        def report(stage, what: str, done: int, total: int) -> None:
+        def report(stage: Stage, what: str, done: int, total: int) -> None:
             left = len(outcome.left)
             on_event(Event(kind="progress", stage=stage, what=what, done=done, total=total, cells_left=left))
 
         if diagnostics:
-            outcome.diagnosed = diagnose_cells(
-                plan.cells,
-                folder,
-                resources,
-                deadline,
-                lambda task, what, done, total: report("diagnostics", f"{task} {what}", done, total),
-            )
+            outcome.diagnosed = diagnose_cells(plan.cells, folder, resources, deadline, report)
         if films:
-            outcome.filmed = film_cells(
-                plan.cells,
-                folder,
-                resources.evaluation_device,
-                films,
-                deadline,
-                lambda cell, done, total: report("videos", cell, done, total),
-            )
+            outcome.filmed = film_cells(plan.cells, folder, resources.evaluation_device, films, deadline, report)
     return outcome

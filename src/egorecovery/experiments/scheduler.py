@@ -16,7 +16,7 @@ from egorecovery.experiments import data
 from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.deadline import Deadline, OutOfTime
 from egorecovery.experiments.evaluations import evaluate_cell
-from egorecovery.experiments.events import Event, Stage, SuiteOutcome
+from egorecovery.experiments.events import Event, Stage, SuiteOutcome, error_words
 from egorecovery.experiments.folder import ExperimentFolder
 from egorecovery.experiments.plan import SuitePlan, Training, orders_of, trainings
 from egorecovery.experiments.resources import Resources
@@ -65,7 +65,6 @@ class Scheduler:
         self.numbers = {training.id: number for number, training in enumerate(self.waiting, 1)}
         self.numbers |= {cell.id: number for number, cell in enumerate(todo, 1)}
         self.totals: dict[Stage, int] = {"training": len(self.waiting), "evaluation": len(todo)}
-        self.looked_s = 0.0
         self.pool: RolloutPool | None = None
 
     def go(self) -> SuiteOutcome:
@@ -114,10 +113,6 @@ class Scheduler:
             if running.process.ended():
                 self.running.remove(running)
                 self._ended(running)
-        if time.monotonic() - self.looked_s >= LOOK_S:  # steps are read from logs, so not every time
-            self.looked_s = time.monotonic()
-            for running in self.running:
-                running.step = running.process.step()
         while len(self.running) < self.resources.training_processes:
             ready = next((training for training in self.waiting if training.store in self.complete), None)
             if ready is None:
@@ -126,9 +121,9 @@ class Scheduler:
 
     def _report_steps(self) -> None:
         for running in self.running:
-            if running.reported != running.step:
-                running.reported = running.step
-                self._report_step(running.training, running.step)
+            if running.reported != (step := running.process.step()):
+                running.reported = step
+                self._report_step(running.training, step)
 
     def _report_step(self, training: Training, step: int) -> None:
         steps = training.recipe.optimisation.steps
@@ -243,7 +238,7 @@ class Scheduler:
         self._report_cell("done", plan)
 
     def _failed(self, plans: Sequence[CellPlan], stage: Stage, error: Exception) -> None:
-        message = str(error) if isinstance(error, EgoRecoveryError) else f"{type(error).__name__}: {error}"
+        message = error_words(error)
         for plan in plans:
             self.folder.failed(plan, stage, message, "".join(format_exception(error)))
             self.outcome.failed[plan.id] = message

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -209,29 +210,23 @@ class TrainingProcess:
 class RunningTraining:
     training: Training
     process: TrainingProcess
-    step: int = 0  # at the last look
     reported: int | None = None  # the last step that watchers were sent
 
 
-class _locked:  # noqa: N801 - used as a function
+@contextmanager
+def _locked(run: Path) -> Iterator[None]:
     """One training at a time in a run's folder; waits for an orphan to save and leave."""
-
-    def __init__(self, run: Path) -> None:
-        self._lock = run_lock(run)
-
-    def __enter__(self) -> None:
-        give_up_s = time.monotonic() + ORPHAN_S
+    give_up_s = time.monotonic() + ORPHAN_S
+    with ExitStack() as stack:
         while True:
             try:
-                self._lock.__enter__()
-                return
+                stack.enter_context(run_lock(run))
+                break
             except StoreLocked:
                 if time.monotonic() > give_up_s:
                     raise
                 time.sleep(0.5)
-
-    def __exit__(self, *error: Any) -> None:
-        self._lock.__exit__(*error)
+        yield
 
 
 def _stop_with_parent() -> None:

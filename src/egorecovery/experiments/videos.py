@@ -1,18 +1,19 @@
 """Videos of an experiment's own rollouts: for every task and condition of one seed, from the same starts for all."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from egorecovery.errors import EgoRecoveryError, RecipeError
+from egorecovery.errors import RecipeError
 from egorecovery.evaluation import REGIMES, BatchedPolicy, Evaluation, RolloutRecord
-from egorecovery.evaluation.checkpoint_source import CheckpointFactory
 from egorecovery.evaluation.rollout import Result
 from egorecovery.evaluation.video import need_encoder, render_video
 from egorecovery.experiments.cell import Cell, CellPlan
 from egorecovery.experiments.deadline import Deadline
+from egorecovery.experiments.evaluations import policy_of
+from egorecovery.experiments.events import Report, error_words
 from egorecovery.experiments.folder import FILMS, ExperimentFolder
 from egorecovery.policy.action_source import ActionSource
 from egorecovery.storage.atomic_io import sync_directory, sync_file
@@ -22,24 +23,23 @@ from egorecovery.storage.manifest import Manifest
 
 DRAFTS = ".filming"  # beside the films: a report shows whatever lies among them
 NOMINAL = "nominal"  # the mode of starts before which nothing went wrong
-Progress = Callable[[str, int, int], None]  # cell, films done, films wanted
 
 
 def film_cells(
     plans: Sequence[CellPlan],
     folder: ExperimentFolder,
     device: str,
-    each: int,
+    count: int,
     deadline: Deadline,
-    progress: Progress = lambda cell, done, total: None,
+    report: Report,
 ) -> dict[str, str]:
-    """What became of each cell's films, in words: `each` per regime. A film that is there is not made again."""
+    """What became of the films of cells, in words: `count` per regime. A film that is there is not made again."""
     outcomes = {}
     for plan in one_seed(plans, folder):
         try:
-            outcomes[plan.id] = _film(plan, folder, device, each, deadline, progress)
+            outcomes[plan.id] = _film(plan, folder, device, count, deadline, report)
         except Exception as error:  # results are worth more: nothing here is a failure of the experiment
-            outcomes[plan.id] = _not_made(error)
+            outcomes[plan.id] = f"not made: {error_words(error)}"
     return outcomes
 
 
@@ -52,7 +52,7 @@ def one_seed(plans: Sequence[CellPlan], folder: ExperimentFolder) -> list[CellPl
     return list(first.values())
 
 
-def chosen(records: Sequence[RolloutRecord], each: int) -> list[RolloutRecord]:
+def chosen(records: Sequence[RolloutRecord], count: int) -> list[RolloutRecord]:
     """By start, never by outcome: the first of every failure mode, then the second of every one, and so on."""
     seen: Counter[str] = Counter()
     ranks: dict[int, int] = {}
@@ -60,24 +60,22 @@ def chosen(records: Sequence[RolloutRecord], each: int) -> list[RolloutRecord]:
     for record in in_order:
         ranks[record.index] = seen[record.mode]
         seen[record.mode] += 1
-    return sorted(in_order, key=lambda record: ranks[record.index])[:each]
+    return sorted(in_order, key=lambda record: ranks[record.index])[:count]
 
 
 def film_name(record: RolloutRecord, result: Result) -> str:
     """Such as recovery_003_on_rim_success.mp4. What it says of the outcome is what the film shows."""
-    mode = [] if record.mode == NOMINAL else [record.mode]
-    return "_".join([*_start(record), *mode, result]) + ".mp4"
+    mode = "" if record.mode == NOMINAL else f"{record.mode}_"
+    return f"{_start(record)}_{mode}{result}.mp4"
 
 
-def _film(
-    plan: CellPlan, folder: ExperimentFolder, device: str, each: int, deadline: Deadline, progress: Progress
-) -> str:
+def _film(plan: CellPlan, folder: ExperimentFolder, device: str, count: int, deadline: Deadline, report: Report) -> str:
     home = inside(folder.cell(plan.id), FILMS)
     records = [record for record in folder.rollouts(plan.id).records() if record.index < plan.protocol.rollouts]
     wanted = [
         record
         for regime in REGIMES
-        for record in chosen([record for record in records if record.regime == regime], each)
+        for record in chosen([record for record in records if record.regime == regime], count)
     ]
     videos = [(record, _there(home, record)) for record in wanted]
     missing = [record for record, path in videos if path is None]
@@ -89,7 +87,7 @@ def _film(
     there, made = len(wanted) - len(missing), 0
     source = _source(plan, folder, device, missing) if missing else None
     for number, record in enumerate(missing):
-        progress(plan.id, there + number, len(wanted))
+        report("videos", plan.id, there + number, len(wanted))
         if deadline.passed:
             notes.append(f"{len(missing) - number} left for want of time")
             break
@@ -97,7 +95,7 @@ def _film(
         try:
             unlike = _make(plan, record, source, home)
         except Exception as error:  # the other films may still succeed
-            notes.append(f"{'_'.join(_start(record))} {_not_made(error)}")
+            notes.append(f"{_start(record)} not made: {error_words(error)}")
         else:
             made += 1
             notes += [unlike] if unlike else []
@@ -109,7 +107,7 @@ def _make(plan: CellPlan, record: RolloutRecord, source: ActionSource, home: Pat
     evaluation = Evaluation(
         subject=record.subject, task=record.task, protocol=plan.protocol, batch_rows=record.batch_rows
     )
-    [job] = [job for job in evaluation.jobs(source) if (job.regime, job.index) == (record.regime, record.index)]
+    [job] = [job for job in evaluation.jobs_at([record.index], source) if job.regime == record.regime]
     home, drafts = inside(home.parent, home.name), inside(home.parent, DRAFTS)
     try:
         draft = drafts / "draft.mp4"
@@ -139,30 +137,17 @@ def bind_films(home: Path) -> None:
 
 def _source(plan: CellPlan, folder: ExperimentFolder, device: str, records: Sequence[RolloutRecord]) -> ActionSource:
     """The policy whose rollouts these are."""
-    from egorecovery.policy.checkpoint import latest
-    from egorecovery.policy.device import pick_device
-
     need_encoder()
-    run = folder.training(plan.training_id)
-    checkpoint = latest(run / "checkpoints")
-    if checkpoint is None:
-        raise RecipeError(f"the policy is not there: {run} has no checkpoint")
-    if {file_sha256(checkpoint / "policy.safetensors")} != {record.subject.policy_hash for record in records}:
-        raise RecipeError(f"{checkpoint} is not the policy that was evaluated")
-    return CheckpointFactory(
-        checkpoint=checkpoint.absolute(), device=str(pick_device(device)), intervention=plan.cell.intervention
-    )()
+    factory = policy_of(plan, folder, device)
+    if {file_sha256(factory.checkpoint / "policy.safetensors")} != {record.subject.policy_hash for record in records}:
+        raise RecipeError(f"{factory.checkpoint} is not the policy that was evaluated")
+    return factory()
 
 
 def _there(home: Path, record: RolloutRecord) -> Path | None:
-    start = "_".join([*_start(record), ""])
-    return next((home / name for name in names_in(home) if name.startswith(start) and name.endswith(".mp4")), None)
+    names = [name for name in names_in(home) if name.startswith(f"{_start(record)}_") and name.endswith(".mp4")]
+    return home / names[0] if names else None
 
 
-def _start(record: RolloutRecord) -> list[str]:
-    return [record.regime, f"{record.index:03d}"]
-
-
-def _not_made(error: Exception) -> str:
-    words = str(error) if isinstance(error, EgoRecoveryError) else f"{type(error).__name__}: {error}"
-    return f"not made: {words}"
+def _start(record: RolloutRecord) -> str:
+    return f"{record.regime}_{record.index:03d}"

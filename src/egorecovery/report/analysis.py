@@ -1,29 +1,23 @@
 """What the report says, as numbers: tables beside the paper's, modes, comparisons, seeds, what was not run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from typing import Any
 
 from egorecovery.episodes import PAPER_TASKS
 from egorecovery.evaluation.protocol import REGIMES, Regime
-from egorecovery.evaluation.results import RolloutRecord
 from egorecovery.evaluation.statistics import (
     Interval,
-    NotComparable,
     Rate,
     SeedSummary,
     TrainingSpread,
-    compare_groups,
     over_seeds,
     rate,
     rates,
-    training_spread,
 )
-from egorecovery.experiments.claims import Side
 from egorecovery.experiments.condition import (
     Condition,
-    Humans,
-    RobotFailures,
     episode_counts,
     human_episodes,
     task_order,
@@ -31,13 +25,14 @@ from egorecovery.experiments.condition import (
 )
 from egorecovery.experiments.paper import ROLLOUTS, PaperRow, paper_rows
 from egorecovery.experiments.suites import SUITES, Suite
+from egorecovery.experiments.suites.suite import Side
 from egorecovery.randomness import generator_for
 from egorecovery.report.paired import (
     PairedComparison,
+    compare_sides,
     count_trainings,
-    on_shared_starts,
+    spread_of_trainings,
     with_other_trainings,
-    with_shared_trainings,
 )
 from egorecovery.report.results import SuiteResults
 
@@ -59,6 +54,16 @@ class TableRow:
     run: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class Repeated:
+    """A condition that was trained several times."""
+
+    condition: Condition
+    task: str | None  # None: the average
+    regime: Regime
+    seeds: SeedSummary
+
+
 class Analysis:
     """Computed once, for the page, the Markdown and the JSON alike."""
 
@@ -67,7 +72,7 @@ class Analysis:
         # Suites of our own are read as the main one, and asked its claims if they have none.
         self.paper = paper_rows(results.name if self.suite.of_paper else "main")
         self.asked: Suite = self.suite if self.suite.claims else SUITES["main"]
-        self._comparisons: dict[tuple, PairedComparison | None] = {}
+        self.compare = cache(self._compare)
 
     @cached_property
     def rows(self) -> list[TableRow]:
@@ -130,10 +135,8 @@ class Analysis:
     def seeds_of(self, condition: Condition) -> list[int]:
         return sorted({cell.seed for cell in self.results.of(condition)})
 
-    def find(
-        self, method: str, *, robot_failures: RobotFailures = "staged", humans: Humans = "people"
-    ) -> Condition | None:
-        return self.in_role(Condition(method=method, robot_failures=robot_failures, humans=humans))
+    def find(self, method: str, **collected: Any) -> Condition | None:
+        return self.in_role(Condition(method=method, **collected))
 
     def in_role(self, asked: Condition) -> Condition | None:
         """What was run in its role, at the paper's main budget if there are several."""
@@ -152,60 +155,19 @@ class Analysis:
     def by_mode(self, condition: Condition, task: str) -> dict[str, Rate]:
         return rates(self.results.rollouts(condition, "recovery", task), by=lambda record: record.mode)
 
-    def compare(self, first: Side, second: Side, regime: Regime, task: str | None = None) -> PairedComparison | None:
+    def _compare(self, first: Side, second: Side, regime: Regime, task: str | None = None) -> PairedComparison | None:
         """Of conditions or whole curves; None where they share no start."""
-        key = (first, second, regime, task)
-        if key not in self._comparisons:
-            self._comparisons[key] = self._compared(*key)
-        return self._comparisons[key]
-
-    def _compared(self, first: Side, second: Side, regime: Regime, task: str | None) -> PairedComparison | None:
-        ours, theirs = on_shared_starts(
-            [[self.results.rollouts(condition, regime, task) for condition in side] for side in (first, second)]
-        )
-        if not ours[0]:
-            return None
-        # By what tables call them, so that published intervals stay as they are when conditions get more settings.
-        names = [" + ".join(condition.full_label for condition in side) for side in (first, second)]
-        rng = generator_for(seed=0, purpose="report: comparison", pair=f"{names[0]}|{names[1]}|{regime}|{task}")
-        try:
-            comparison = compare_groups(ours, theirs, rng)
-        except NotComparable:
-            return None  # evaluated in different versions of the workcell
-        retrained = [condition.trained_as for condition in first] != [condition.trained_as for condition in second]
-        return PairedComparison(
-            sides=(first, second),
-            regime=regime,
-            tasks=tuple(sorted({record.task for record in ours[0]}, key=task_order)),
-            seeds=(count_trainings(ours), count_trainings(theirs)),
-            comparison=comparison,
-            trainings=(
-                with_other_trainings(comparison.difference, self.training_spread[regime], [ours, theirs])
-                if retrained
-                else with_shared_trainings(comparison.difference, ours, theirs)
-            ),
-        )
+        return compare_sides(self.results, (first, second), regime, task, self.training_spread[regime])
 
     def rate_over_trainings(self, condition: Condition, regime: Regime) -> Interval | None:
         """Of the average over tasks."""
         records = self.results.rollouts(condition, regime)
-        if not records:
-            return None
-        return with_other_trainings(rate(records).value, self.training_spread[regime], [[records]])
+        spread = self.training_spread[regime]
+        return with_other_trainings(rate(records).value, spread, [[records]]) if records else None
 
     @cached_property
     def training_spread(self) -> dict[Regime, TrainingSpread | None]:
-        """From training to training of the same method on the same task, over all that were repeated."""
-        trained = [condition for condition in self.results.conditions if not condition.intervened]
-        return {
-            regime: training_spread(
-                [per_seed.value for per_seed in rates(records, by=_seed).values()]
-                for condition in trained
-                for task in self.tasks
-                for records in [self.results.rollouts(condition, regime, task)]
-            )
-            for regime in REGIMES
-        }
+        return {regime: spread_of_trainings(self.results, regime) for regime in REGIMES}
 
     @cached_property
     def decisive(self) -> list[PairedComparison]:
@@ -234,8 +196,17 @@ class Analysis:
         shared = [task for task in self.tasks_of(first) if task in self.tasks_of(second)]
         return shared if len(shared) > 1 else []
 
-    def over_seeds(self, condition: Condition, regime: Regime, task: str | None = None) -> SeedSummary | None:
-        """For conditions that were trained more than once."""
+    def repeated(self, regimes: Sequence[Regime]) -> list[Repeated]:
+        """Conditions that were trained more than once, on each task and on average."""
+        return [
+            Repeated(condition=condition, task=task, regime=regime, seeds=seeds)
+            for condition in self.results.conditions
+            for task in self.columns
+            for regime in regimes
+            if (seeds := self._over_seeds(condition, regime, task))
+        ]
+
+    def _over_seeds(self, condition: Condition, regime: Regime, task: str | None) -> SeedSummary | None:
         records = self.results.rollouts(condition, regime, task)
         if count_trainings([records]) < 2:
             return None
@@ -263,17 +234,9 @@ class Analysis:
 
 def _published_name(condition: Condition) -> str:
     """Names the random stream of an interval: written as ever, so that published intervals keep their digits."""
-    sources = zip(
-        ("robot_success", "robot_recovery", "human_success", "human_recovery"),
-        episode_counts(condition.budget),
-        strict=True,
-    )
+    sources = ", ".join(f"{name}={count}" for name, count in asdict(condition.budget).items())
     return (
-        f"Arm(method={condition.method!r}, budget=Sources({', '.join(f'{name}={count}' for name, count in sources)}), "
+        f"Arm(method={condition.method!r}, budget=Sources({sources}), "
         f"zero_intent={condition.intervention.zero_intent}, gate={condition.intervention.gate!r}, "
         f"variant={condition.variant!r}, robot_failures={condition.robot_failures!r}, humans={condition.humans!r})"
     )
-
-
-def _seed(record: RolloutRecord) -> int:
-    return record.subject.seed

@@ -75,9 +75,8 @@ def budget_chart(analysis: Analysis, regime: Regime, title: str) -> str:
 def _draw_rates(ax: Axes, method: str, rates: Sequence[tuple[int, Rate]], paper: bool) -> None:
     colour, marker = STYLE.get(method, OTHER)
     amounts = np.array([amount for amount, _ in rates])
-    middle = np.array([100 * rate.value for _, rate in rates])
-    low = np.array([100 * rate.wilson.low for _, rate in rates])
-    high = np.array([100 * rate.wilson.high for _, rate in rates])
+    shown = [(rate.value, rate.wilson.low, rate.wilson.high) for _, rate in rates]
+    middle, low, high = 100 * np.array(shown).T
     if len(rates) == 1:
         ax.axhline(middle[0], color=colour, linewidth=1.3, linestyle=":")
     if paper:
@@ -103,8 +102,8 @@ def training_charts(results: SuiteResults) -> Iterator[tuple[str, str]]:
         curves = [curve for curve in CURVES if (task, curve[1]) in lines]
         if not curves:
             continue
-        figure, [axes] = panels(1, len(CURVES), width_in=11.8, height_in=2.1)
-        for ax, (_, name, title, log) in zip(axes, curves, strict=False):
+        figure, axes = _small_panels([title for _, _, title, _ in curves])
+        for ax, (_, name, _, log) in zip(axes, curves, strict=True):
             for condition, points in lines[task, name]:
                 style = "--" if condition.collection else "-"
                 ax.plot(*zip(*points, strict=True), style, color=STYLE.get(condition.method, OTHER)[0], linewidth=1.1)
@@ -115,9 +114,6 @@ def training_charts(results: SuiteResults) -> Iterator[tuple[str, str]]:
                 ax.yaxis.set_minor_formatter(NullFormatter())
             ax.set_xlim(left=0)
             ax.set_xlabel("steps")
-            ax.set_title(title, loc="left", fontsize=9)
-        for ax in axes[len(curves) :]:
-            ax.set_visible(False)
         yield task_title(task), _image(figure)
 
 
@@ -136,18 +132,25 @@ def _thinned(points: Points) -> Points:
 
 def gate_chart(gates: Sequence[GateInRollouts]) -> str:
     """Mean gate over time, a panel per task. Solid: rollouts that succeed; dashed: those that do not."""
-    figure, [axes] = panels(1, max(len(gates), 4), width_in=11.8, height_in=2.1)
-    for ax, gate in zip(axes, gates, strict=False):
+    figure, axes = _small_panels([task_title(gate.task) for gate in gates])
+    for ax, gate in zip(axes, gates, strict=True):
         for (regime, succeeded), means in gate.curves.items():
             times_s = gate.decision_s * np.arange(len(means))
             ax.plot(times_s, means, "-" if succeeded else "--", color=GATE_COLOUR[regime], linewidth=1.5)
         ax.set_ylim(0, 1)
         ax.set_xlim(left=0)
         ax.set_xlabel("seconds")
-        ax.set_title(task_title(gate.task), loc="left", fontsize=9)
-    for ax in axes[len(gates) :]:
-        ax.set_visible(False)
     return _image(figure)
+
+
+def _small_panels(titles: Sequence[str]) -> tuple[Figure, Sequence[Axes]]:
+    """In a row with room for four."""
+    figure, [axes] = panels(1, max(len(titles), 4), width_in=11.8, height_in=2.1)
+    for ax in axes[len(titles) :]:
+        ax.set_visible(False)
+    for ax, title in zip(axes, titles, strict=False):
+        ax.set_title(title, loc="left", fontsize=9)
+    return figure, list(axes[: len(titles)])
 
 
 def _image(figure: Figure) -> str:

@@ -15,11 +15,11 @@ from egorecovery.training import RECIPES
 
 def commands(results: SuiteResults) -> list[str]:
     """One command for all cells that share tasks, seeds and settings; together they make every finished cell."""
-    stated = results.card.get("commands")  # by whoever made the folder, where it was not `egorecovery experiment`
-    if results.name == "demo" and results.cells:
-        stated = stated or [_demo(results)]
-    if stated or results.name not in SUITES:
-        return [*_checkout(results), "make setup", *map(str, stated or [f".venv/bin/egorecovery {results.name}"])]
+    if results.stated_commands or results.name not in SUITES:
+        by_name = (
+            _demo(results) if results.name == "demo" and results.cells else f".venv/bin/egorecovery {results.name}"
+        )
+        return [*_checkout(results), "make setup", *(results.stated_commands or [by_name])]
     groups: dict[tuple[str, ...], list[str]] = {}
     for condition in results.conditions:
         cells = results.of(condition)

@@ -8,7 +8,7 @@ from egorecovery.report.analysis import Analysis
 from egorecovery.report.judged_claims import judge_all
 from egorecovery.report.page import html_page, markdown_page
 from egorecovery.report.results import read_results
-from egorecovery.report.summary import summary
+from egorecovery.report.summary import as_json, summary
 from egorecovery.storage.atomic_io import write_file
 
 
@@ -33,5 +33,6 @@ def write_analysis(analysis: Analysis) -> ReportFiles:
     files = ReportFiles(html=out / "report.html", markdown=out / "report.md", json=out / "report.json")
     write_file(files.html, html_page(analysis, claims).encode())
     write_file(files.markdown, markdown_page(analysis, claims).encode())
-    write_file(files.json, json.dumps(summary(analysis, claims), indent=1, allow_nan=False).encode() + b"\n")
+    record = json.dumps(summary(analysis, claims), indent=1, allow_nan=False, default=as_json)
+    write_file(files.json, record.encode() + b"\n")
     return files

@@ -13,16 +13,15 @@ the average over the amounts that were run, on both sides where both are curves.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any, Literal
+from typing import Literal
 
 from egorecovery.evaluation.statistics import Interval, Rate, newcombe
-from egorecovery.experiments.claims import Claim, Side
 from egorecovery.experiments.condition import Condition, task_title
-from egorecovery.experiments.paper import PaperRow, paper_rows, pool
+from egorecovery.experiments.paper import paper_rate
 from egorecovery.experiments.suites import SUITES, Suite
+from egorecovery.experiments.suites.suite import Claim, Side
 from egorecovery.report.analysis import Analysis
 from egorecovery.report.paired import PairedComparison
 
@@ -45,33 +44,19 @@ class JudgedClaim:
     differs_from_paper: bool | None = None  # by more than the errors of both; None: not known
 
     @property
+    def is_open(self) -> bool:
+        return self.verdict in ("undecided", "not seen")
+
+    @property
     def sentence(self) -> str:
-        """With its verdict."""
-        decided = {"holds": "Holds", "contradicted": "Contradicted", "not run": "Not run here"}
-        still_open = {"undecided": "Undecided", "not seen": "Not seen"}
-        begins = decided.get(self.verdict) or f"{still_open[self.verdict]} with {self.rollouts} rollouts"
-        return f"{begins}: {self.words}"
+        """With its verdict; where that is open, with the number of rollouts on which it rests."""
+        basis = f" with {self.rollouts} rollouts" if self.is_open else " here" * (self.verdict == "not run")
+        return f"{self.verdict.capitalize()}{basis}: {self.words}"
 
     @property
     def beside_verdict(self) -> str:
-        """Where the verdict is shown already: what is open says on how many rollouts it rests."""
-        return self.sentence if self.verdict in ("undecided", "not seen") else self.words
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "id": self.claim.id,
-            "suite": self.suite,
-            "says": self.claim.says,
-            "regime": self.claim.regime,
-            "verdict": self.verdict,
-            "rollouts": self.rollouts,
-            "words": self.sentence,
-            "difference": self.difference,
-            "interval": [self.interval.low, self.interval.high] if self.interval else None,
-            "interval_over_trainings": [self.trainings.low, self.trainings.high] if self.trainings else None,
-            "paper_difference": self.paper_difference,
-            "differs_from_paper": self.differs_from_paper,
-        }
+        """Where the verdict is shown already."""
+        return self.sentence if self.is_open else self.words
 
 
 def judge_all(analysis: Analysis) -> list[JudgedClaim]:
@@ -95,14 +80,18 @@ def verdict_of(interval: Interval, p_value: float, trainings: Interval | None = 
 
 
 def _judge(claim: Claim, analysis: Analysis) -> JudgedClaim:
-    if not claim.worse:
-        return _judge_ceiling(claim, analysis)
-    suite = analysis.asked.name
-    run = _run(claim, analysis)
+    return _judge_difference(claim, analysis) if claim.worse else _judge_ceiling(claim, analysis)
+
+
+def _judge_difference(claim: Claim, analysis: Analysis) -> JudgedClaim:
+    suite, run = analysis.asked.name, _run(claim, analysis)
     first, second = (tuple(side.values()) for side in run)
     paired = analysis.compare(first, second, claim.regime) if first and second else None
     asked = [tuple(side) for side in run] if paired else [claim.worse, claim.better]  # the paper's rates: of the same
-    worse, better = (_paper_rate(claim, suite, side, paired.tasks if paired else ()) for side in asked)
+    exact = [paper_rate(suite, side, claim.regime, paired.tasks) if paired else None for side in asked]
+    worse, better = (
+        of_tasks or paper_rate(suite, side, claim.regime) for side, of_tasks in zip(asked, exact, strict=True)
+    )
     in_paper = f" In the paper {_percent(better)} against {_percent(worse)}." if worse and better else ""
     paper_difference = better.value - worse.value if worse and better else None
     if paired is None:
@@ -110,7 +99,7 @@ def _judge(claim: Claim, analysis: Analysis) -> JudgedClaim:
         return JudgedClaim(claim=claim, suite=suite, verdict="not run", words=words, paper_difference=paper_difference)
     comparison = paired.comparison
     verdict = verdict_of(comparison.interval, comparison.p_value, paired.trainings)
-    differs = _differs_from_paper(paired, *(_paper_over(claim, suite, side, paired.tasks) for side in asked))
+    differs = _differs_from_paper(paired, *exact)
     if verdict == "undecided" and differs and paper_difference is not None and comparison.difference < paper_difference:
         verdict = "not seen"
     farther = " The two differences are farther apart than the errors of both allow." if differs else ""
@@ -146,7 +135,8 @@ def _differs_from_paper(paired: PairedComparison, worse: Rate | None, better: Ra
 def _judge_ceiling(claim: Claim, analysis: Analysis) -> JudgedClaim:
     [asked] = claim.better
     suite, ours = analysis.asked.name, _ours(asked, analysis)
-    paper = _paper_rate(claim, suite, claim.better, analysis.tasks_of(ours) if ours else ())
+    tasks = analysis.tasks_of(ours) if ours else ()
+    paper = paper_rate(suite, claim.better, claim.regime, tasks) or paper_rate(suite, claim.better, claim.regime)
     in_paper = f" In the paper {_percent(paper)}." if paper else ""
     rate = analysis.rate(ours, claim.regime) if ours else None
     if ours is None or rate is None:
@@ -204,30 +194,6 @@ def _ours(asked: Condition, analysis: Analysis) -> Condition | None:
         return analysis.in_role(asked)
     run = [row.condition for row in analysis.run_rows if row.condition.role == asked.role]
     return next((condition for condition in run if condition.budget == asked.budget), None)
-
-
-def _paper_rate(claim: Claim, suite: str, asked: Side, tasks: tuple[str, ...]) -> Rate | None:
-    """Over the tasks that were run here, if the paper tells them apart; else over all of its own."""
-    rows = [_paper_row(suite, condition) for condition in asked]
-    return _paper_over(claim, suite, asked, tasks) or _pooled([row and row.rate(claim.regime) for row in rows])
-
-
-def _paper_over(claim: Claim, suite: str, asked: Side, tasks: tuple[str, ...]) -> Rate | None:
-    """Over exactly these tasks."""
-    rows = [_paper_row(suite, condition) for condition in asked]
-    return _pooled([row and row.over(claim.regime, tasks) for row in rows])
-
-
-def _pooled(rates: Sequence[Rate | None]) -> Rate | None:
-    """Its rates of a curve are all of as many rollouts, so their pool is their mean; None where one is missing."""
-    known = [rate for rate in rates if rate is not None]
-    return pool(known) if len(known) == len(rates) else None
-
-
-def _paper_row(suite: str, asked: Condition) -> PaperRow | None:
-    rows = [row for row in paper_rows(suite) if row.condition.role == asked.role]
-    exact = [row for row in rows if row.condition.budget == asked.budget]
-    return next(iter(exact or rows), None)
 
 
 def _sentence(paired: PairedComparison, analysis: Analysis, amounts: int) -> str:

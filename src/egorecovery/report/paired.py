@@ -9,13 +9,17 @@ from egorecovery.evaluation.results import RolloutRecord
 from egorecovery.evaluation.statistics import (
     Comparison,
     Interval,
+    NotComparable,
     TrainingSpread,
+    compare_groups,
     over_trainings,
     rates,
     training_spread,
 )
-from egorecovery.experiments.claims import Side
-from egorecovery.experiments.condition import Condition
+from egorecovery.experiments.condition import Condition, task_order
+from egorecovery.experiments.suites.suite import Side
+from egorecovery.randomness import generator_for
+from egorecovery.report.results import SuiteResults
 
 SideRollouts = Sequence[Sequence[RolloutRecord]]  # of each of its conditions
 
@@ -39,6 +43,48 @@ class PairedComparison:
     @property
     def second(self) -> Condition:
         return self.sides[1][0]
+
+
+def compare_sides(
+    results: SuiteResults, sides: tuple[Side, Side], regime: Regime, task: str | None, spread: TrainingSpread | None
+) -> PairedComparison | None:
+    """On one task or on all; None where the sides share no start. `spread` is that of the suite's trainings."""
+    ours, theirs = on_shared_starts(
+        [[results.rollouts(condition, regime, task) for condition in side] for side in sides]
+    )
+    if not ours[0]:
+        return None
+    # By what tables call them, so that published intervals stay as they are when conditions get more settings.
+    first, second = (" + ".join(condition.full_label for condition in side) for side in sides)
+    rng = generator_for(seed=0, purpose="report: comparison", pair=f"{first}|{second}|{regime}|{task}")
+    try:
+        comparison = compare_groups(ours, theirs, rng)
+    except NotComparable:
+        return None  # evaluated in different versions of the workcell
+    before, after = ([condition.trained_as for condition in side] for side in sides)
+    return PairedComparison(
+        sides=sides,
+        regime=regime,
+        tasks=tuple(sorted({record.task for record in ours[0]}, key=task_order)),
+        seeds=(count_trainings(ours), count_trainings(theirs)),
+        comparison=comparison,
+        trainings=(
+            with_shared_trainings(comparison.difference, ours, theirs)
+            if before == after
+            else with_other_trainings(comparison.difference, spread, [ours, theirs])
+        ),
+    )
+
+
+def spread_of_trainings(results: SuiteResults, regime: Regime) -> TrainingSpread | None:
+    """From training to training of the same method on the same task, over all that were repeated."""
+    rollouts = (
+        results.rollouts(condition, regime, task)
+        for condition in results.conditions
+        if not condition.intervened
+        for task in results.tasks
+    )
+    return training_spread(list(_training_rates([records]).values()) for records in rollouts)
 
 
 def on_shared_starts(sides: Sequence[SideRollouts]) -> list[SideRollouts]:

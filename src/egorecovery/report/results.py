@@ -1,27 +1,22 @@
 """A suite's folder, read: finished cells with their rollouts, logs and videos, and what is not finished."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from egorecovery.errors import EgoRecoveryError, StoreDamaged
+from egorecovery.errors import StoreDamaged
 from egorecovery.evaluation.protocol import Regime
-from egorecovery.evaluation.results import ResultFile, RolloutRecord
-from egorecovery.experiments.cell_card import CARD, ROLLOUTS, read_cell_card, require_bound
+from egorecovery.evaluation.results import RolloutRecord
+from egorecovery.experiments.cell_card import require_bound
 from egorecovery.experiments.condition import Condition, task_order
-from egorecovery.experiments.folder import FILMS
+from egorecovery.experiments.folder import FILMS, ExperimentFolder, FolderError
 from egorecovery.experiments.suites import SUITES, Suite
 from egorecovery.storage.bounded_json import read_json
-from egorecovery.storage.containment import exists, inside, is_file, is_folder, names_in
+from egorecovery.storage.containment import inside, is_file, names_in
 
-SCHEMA = 1
 VIDEO_ENDINGS = (".mp4", ".gif")
-
-
-class ReportError(EgoRecoveryError):
-    """A suite's folder from which no report can be made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +61,7 @@ class SuiteResults:
 
     name: str
     root: Path
-    card: Mapping[str, Any]
+    stated_commands: tuple[str, ...]  # by whoever made the folder, where it was not `egorecovery experiment`
     cells: tuple[FinishedCell, ...]
     unfinished: tuple[str, ...]  # sentences on cells that were begun
 
@@ -101,49 +96,35 @@ class SuiteResults:
             per_task = [{cell.seed for cell in cells if cell.task == name} for name in {cell.task for cell in cells}]
             shared = set.intersection(*per_task) if per_task else set()
             cells = [cell for cell in cells if cell.seed in shared or not shared]
-        return _in_regime(cells, regime)
+        return [rollout for cell in cells for rollout in cell.rollouts if rollout.regime == regime]
 
 
 def read_results(root: Path) -> SuiteResults:
-    card = _suite_card(root / "suite.json")
-    home = inside(root, "cells")
-    folders = [home / name for name in names_in(home) if not name.startswith(".") and is_folder(home / name)]
-    cells = [_cell(folder) for folder in folders if exists(folder / CARD)]
+    folder = ExperimentFolder(root)
+    done = folder.done()
+    cells = [_finished(folder, cell) for cell in done]
     _require_distinct(cells)
     return SuiteResults(
-        name=str(card["suite"]),
+        name=folder.suite,
         root=root,
-        card=card,
+        stated_commands=tuple(map(str, folder.record.get("commands") or ())),
         cells=tuple(sorted(cells, key=lambda cell: (cell.condition.order, task_order(cell.task), cell.seed))),
-        unfinished=tuple(_state(folder) for folder in folders if not exists(folder / CARD)),
+        unfinished=tuple(_state(folder.cell(cell)) for cell in folder.cells() if cell not in done),
     )
 
 
-def _suite_card(path: Path) -> dict[str, Any]:
-    try:
-        card = read_json(path, ReportError)
-        suite, schema = card["suite"], card["schema"]
-    except FileNotFoundError:
-        raise ReportError(f"{path.parent} is not the folder of a suite: it has no suite.json") from None
-    except KeyError as error:
-        raise ReportError(f"{path} is not the card of a suite ({error!r}); run the suite again into it") from None
-    if schema != SCHEMA:
-        raise ReportError(f"{path} of suite {suite} has schema {schema}, this version reads {SCHEMA}")
-    return card
-
-
-def _cell(folder: Path) -> FinishedCell:
-    card = read_cell_card(folder)
-    require_bound(folder, card)
-    path = inside(folder, ROLLOUTS)
-    rollouts = tuple(ResultFile(path).records())
+def _finished(folder: ExperimentFolder, name: str) -> FinishedCell:
+    card, results = folder.card(name), folder.rollouts(name)
+    assert card is not None, "only finished cells are read"
+    require_bound(folder.cell(name), card)
+    rollouts = tuple(results.records())
     for rollout in rollouts:
         if (rollout.task, rollout.subject.seed) != (card["task"], card["seed"]):
-            raise ReportError(
-                f"{path} holds a rollout of {rollout.task}, seed {rollout.subject.seed}, but the cell is of "
+            raise FolderError(
+                f"{results.path} holds a rollout of {rollout.task}, seed {rollout.subject.seed}, but the cell is of "
                 f"{card['task']}, seed {card['seed']}; the file belongs to another cell"
             )
-    return FinishedCell(id=folder.name, folder=folder, card=card, rollouts=rollouts)
+    return FinishedCell(id=name, folder=folder.cell(name), card=card, rollouts=rollouts)
 
 
 def _require_distinct(cells: Sequence[FinishedCell]) -> None:
@@ -151,7 +132,7 @@ def _require_distinct(cells: Sequence[FinishedCell]) -> None:
     for cell in cells:
         twin = seen.setdefault((cell.condition, cell.task, cell.seed), cell.id)
         if twin != cell.id:
-            raise ReportError(f"cells {twin} and {cell.id} are the same method, task and seed; keep one of them")
+            raise FolderError(f"cells {twin} and {cell.id} are the same method, task and seed; keep one of them")
 
 
 def _state(folder: Path) -> str:
@@ -161,7 +142,3 @@ def _state(folder: Path) -> str:
         return f"cell {folder.name}: failed in {failure['stage']}: {str(failure['error']).splitlines()[0]}"
     except (OSError, StoreDamaged, KeyError, IndexError):
         return f"cell {folder.name}: begun, not finished"
-
-
-def _in_regime(cells: Iterable[FinishedCell], regime: Regime) -> list[RolloutRecord]:
-    return [rollout for cell in cells for rollout in cell.rollouts if rollout.regime == regime]

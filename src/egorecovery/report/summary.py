@@ -3,11 +3,11 @@
 from dataclasses import asdict
 from typing import Any
 
-from egorecovery.evaluation.protocol import REGIMES, Regime
-from egorecovery.evaluation.statistics import Interval, Rate
+from egorecovery.evaluation.protocol import REGIMES
+from egorecovery.evaluation.statistics import Interval, Rate, rate
 from egorecovery.experiments.condition import Condition
 from egorecovery.experiments.diagnoses import diagnoses
-from egorecovery.report.analysis import Analysis, TableRow
+from egorecovery.report.analysis import Analysis, Repeated, TableRow
 from egorecovery.report.gate import gates
 from egorecovery.report.judged_claims import JudgedClaim
 from egorecovery.report.paired import PairedComparison
@@ -16,6 +16,16 @@ from egorecovery.report.results import FinishedCell
 
 SCHEMA = 1
 OF_CELLS = ("variant", "training", "evaluation", "hardware", "revision", "recipe_hash", "data_hash", "finished_at")
+
+
+def as_json(value: object) -> Any:
+    """Of what JSON does not know: rates and intervals."""
+    if isinstance(value, Interval):
+        return [value.low, value.high]
+    if isinstance(value, Rate):
+        counts = {"successes": value.successes, "rollouts": value.rollouts}
+        return {**counts, "rate": value.value, "wilson": value.wilson}
+    raise TypeError(f"{type(value).__name__} has no place in a report")
 
 
 def summary(analysis: Analysis, claims: list[JudgedClaim]) -> dict[str, Any]:
@@ -27,21 +37,15 @@ def summary(analysis: Analysis, claims: list[JudgedClaim]) -> dict[str, Any]:
         "seeds": results.seeds,
         "rows": [_row(analysis, row) for row in analysis.rows],
         "modes": [
-            {**_condition(condition), "task": task, "recovery": {mode: _rate(rate) for mode, rate in by_mode.items()}}
+            {**_condition(condition), "task": task, "recovery": by_mode}
             for condition in results.conditions
             for task in results.tasks
             if (by_mode := analysis.by_mode(condition, task))
         ],
         "comparisons": [_comparison(paired) for paired in analysis.decisive],
         "gate": [gate.record() for gate in gates(analysis)],
-        "over_seeds": [
-            entry
-            for condition in results.conditions
-            for task in analysis.columns
-            for regime in REGIMES
-            if (entry := _seeds(analysis, condition, regime, task))
-        ],
-        "findings": [claim.record() for claim in claims],
+        "over_seeds": [_seeds(repeated) for repeated in analysis.repeated(REGIMES)],
+        "findings": [_claim(claim) for claim in claims],
         "diagnostics": {diagnosis.task: diagnosis.summary() for diagnosis in diagnoses(results.root)},
         "not_run": analysis.not_run,
         "cells": [_cell(cell) for cell in results.cells],
@@ -64,11 +68,11 @@ def _condition(condition: Condition) -> dict[str, Any]:
 def _row(analysis: Analysis, row: TableRow) -> dict[str, Any]:
     columns: list[str | None] = [*analysis.tasks, None]
     ours = {
-        regime: {task or "average": _rate(analysis.rate(row.condition, regime, task)) for task in columns}
+        regime: {task or "average": analysis.rate(row.condition, regime, task) for task in columns}
         for regime in REGIMES
     }
     paper = {
-        regime: {task or "average": _rate(row.paper.rate(regime, task)) for task in (*row.paper.tasks, None)}
+        regime: {task or "average": row.paper.rate(regime, task) for task in (*row.paper.tasks, None)}
         for regime in REGIMES
         if row.paper
     }
@@ -82,21 +86,6 @@ def _row(analysis: Analysis, row: TableRow) -> dict[str, Any]:
     }
 
 
-def _rate(rate: Rate | None) -> dict[str, Any] | None:
-    if rate is None:
-        return None
-    return {
-        "successes": rate.successes,
-        "rollouts": rate.rollouts,
-        "rate": rate.value,
-        "wilson": _interval(rate.wilson),
-    }
-
-
-def _interval(interval: Interval | None) -> list[float] | None:
-    return [interval.low, interval.high] if interval else None
-
-
 def _comparison(paired: PairedComparison) -> dict[str, Any]:
     comparison = paired.comparison
     return {
@@ -105,39 +94,54 @@ def _comparison(paired: PairedComparison) -> dict[str, Any]:
         "regime": paired.regime,
         "tasks": list(paired.tasks),
         "starts": comparison.starts,
-        "first_rate": _rate(comparison.first),
-        "second_rate": _rate(comparison.second),
+        "first_rate": comparison.first,
+        "second_rate": comparison.second,
         "only_first": comparison.only_first,
         "only_second": comparison.only_second,
         "difference": comparison.difference,
-        "interval": _interval(comparison.interval),
+        "interval": comparison.interval,
         "p_value": comparison.p_value,
-        "interval_over_trainings": _interval(paired.trainings),
+        "interval_over_trainings": paired.trainings,
     }
 
 
-def _seeds(analysis: Analysis, condition: Condition, regime: Regime, task: str | None) -> dict[str, Any] | None:
-    seeds = analysis.over_seeds(condition, regime, task)
-    if seeds is None:
-        return None
+def _claim(judged: JudgedClaim) -> dict[str, Any]:
     return {
-        **_condition(condition),
-        "task": task,
-        "regime": regime,
-        "pooled": _rate(seeds.pooled),
-        "per_seed": {str(seed): _rate(rate) for seed, rate in seeds.per_seed.items()},
-        "interval": _interval(seeds.interval),
+        "id": judged.claim.id,
+        "suite": judged.suite,
+        "says": judged.claim.says,
+        "regime": judged.claim.regime,
+        "verdict": judged.verdict,
+        "rollouts": judged.rollouts,
+        "words": judged.sentence,
+        "difference": judged.difference,
+        "interval": judged.interval,
+        "interval_over_trainings": judged.trainings,
+        "paper_difference": judged.paper_difference,
+        "differs_from_paper": judged.differs_from_paper,
+    }
+
+
+def _seeds(repeated: Repeated) -> dict[str, Any]:
+    seeds = repeated.seeds
+    return {
+        **_condition(repeated.condition),
+        "task": repeated.task,
+        "regime": repeated.regime,
+        "pooled": seeds.pooled,
+        "per_seed": seeds.per_seed,
+        "interval": seeds.interval,
         "seed_spread": seeds.seed_spread,
     }
 
 
 def _cell(cell: FinishedCell) -> dict[str, Any]:
-    outcomes = {regime: [record.succeeded for record in cell.rollouts if record.regime == regime] for regime in REGIMES}
+    outcomes = {regime: [record for record in cell.rollouts if record.regime == regime] for regime in REGIMES}
     return {
         "id": cell.id,
         **_condition(cell.condition),
         "task": cell.task,
         "seed": cell.seed,
-        **{regime: _rate(Rate(sum(of), len(of))) if of else None for regime, of in outcomes.items()},
+        **{regime: rate(records) if records else None for regime, records in outcomes.items()},
         **{name: cell.card.get(name) for name in OF_CELLS},
     }

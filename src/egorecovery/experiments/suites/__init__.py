@@ -15,21 +15,9 @@ from egorecovery.experiments.suites import (
 )
 from egorecovery.experiments.suites.suite import Suite
 
-SUITES: dict[str, Suite] = {
-    suite.name: suite
-    for suite in (
-        main.SUITE,
-        scaling.SUITE,
-        cost_matched.SUITE,
-        low_robot_grounding.SUITE,
-        ablation.SUITE,
-        gate_intervention.SUITE,
-        intent_target.SUITE,
-        coverage.SUITE,
-        stand_ins.SUITE,
-        scarce_robot.SUITE,
-    )
-}
+_OF_PAPER = (main, scaling, cost_matched, low_robot_grounding, ablation, gate_intervention, intent_target)
+_OURS = (coverage, stand_ins, scarce_robot)
+SUITES: dict[str, Suite] = {module.SUITE.name: module.SUITE for module in (*_OF_PAPER, *_OURS)}
 NOT_BUILT = {
     "boundary_noise": "boundaries would have to be shifted in a copy of the annotations",
     "two_failure_modes": "rollouts record their failure mode already, but no data is ordered by mode yet",

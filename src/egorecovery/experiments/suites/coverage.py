@@ -5,57 +5,47 @@ store holds 260 recoveries from anywhere, so another seed trains on another fift
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from egorecovery.experiments.claims import Claim, Side, claim, side
-from egorecovery.experiments.condition import Condition, RobotFailures, episodes
-from egorecovery.experiments.suites.mixtures import both_methods, robot_only
-from egorecovery.experiments.suites.suite import Suite
+from egorecovery.experiments.condition import RobotFailures, episodes
+from egorecovery.experiments.suites.suite import Claim, Side, Suite, side
 
 COLLECTED: tuple[tuple[RobotFailures, int], ...] = (("staged", 50), ("anywhere", 50), ("anywhere", 20))
-
-
-def _conditions() -> Iterator[Condition]:
-    for failures, robot in COLLECTED:
-        for condition in (robot_only(robot), *both_methods([episodes(50, robot, human_recovery=300)])):
-            yield replace(condition, robot_failures=failures)
-    yield replace(robot_only(250), robot_failures="anywhere")
+ROOM = "Robot recoveries from anywhere beat staged ones: there is something to gain."
+LEFT = "Human recoveries do not replace coverage: as many robot ones from anywhere do better without them."
 
 
 def _alone(failures: RobotFailures, robot: int) -> Side:
     return side("robot_recovery", episodes(50, robot), robot_failures=failures)
 
 
+def _with_human(method: str, failures: RobotFailures, robot: int) -> Side:
+    return side(method, episodes(50, robot, human_recovery=300), robot_failures=failures)
+
+
+# By where and how many robot recoveries begin: alone, and with human ones either way.
+rows = {
+    data: (_alone(*data), _with_human("direct_human_recovery_mix", *data), _with_human("egorecovery", *data))
+    for data in COLLECTED
+}
+staged, anywhere, many = _alone("staged", 50), _alone("anywhere", 50), _alone("anywhere", 250)
+
+
 def _claims() -> Iterator[Claim]:
-    anywhere = _alone("anywhere", 50)
-    yield claim(
-        "coverage_room",
-        "Robot recoveries from anywhere beat staged ones: there is something to gain.",
-        _alone("staged", 50),
-        anywhere,
-    )
-    yield claim(
-        "coverage_left",
-        "Human recoveries do not replace coverage: as many robot ones from anywhere do better without them.",
-        side("egorecovery"),
-        anywhere,
-    )
-    yield claim("coverage_most", "Five times as many from anywhere gain more.", anywhere, _alone("anywhere", 250))
-    for failures, robot in COLLECTED:
-        where = f"Where {robot} robot recoveries begin {'anywhere' if failures == 'anywhere' else 'at staged failures'}"
-        base, data = _alone(failures, robot), episodes(50, robot, human_recovery=300)
-        direct = side("direct_human_recovery_mix", data, robot_failures=failures)
-        full = side("egorecovery", data, robot_failures=failures)
-        name = f"{failures}_{robot}"
-        yield claim(f"coverage_mix_{name}", f"{where}, human ones help when mixed in.", base, direct)
-        yield claim(f"coverage_full_{name}", f"{where}, human ones help through EgoRecovery.", base, full)
-        yield claim(f"coverage_pathway_{name}", f"{where}, EgoRecovery beats the direct mix.", direct, full)
+    yield Claim("coverage_room", ROOM, staged, anywhere)
+    yield Claim("coverage_left", LEFT, side("egorecovery"), anywhere)
+    yield Claim("coverage_most", "Five times as many from anywhere gain more.", anywhere, many)
+    for (failures, robot), (alone, direct, full) in rows.items():
+        name, begin = f"{failures}_{robot}", "anywhere" if failures == "anywhere" else "at staged failures"
+        where = f"Where {robot} robot recoveries begin {begin}"
+        yield Claim(f"coverage_mix_{name}", f"{where}, human ones help when mixed in.", alone, direct)
+        yield Claim(f"coverage_full_{name}", f"{where}, human ones help through EgoRecovery.", alone, full)
+        yield Claim(f"coverage_pathway_{name}", f"{where}, EgoRecovery beats the direct mix.", direct, full)
 
 
 SUITE = Suite(
     name="coverage",
     title="Where robot recoveries begin",
     by_budget=True,
-    conditions=tuple(_conditions()),
+    conditions=(*(condition for row in rows.values() for side_of_row in row for condition in side_of_row), *many),
     claims=tuple(_claims()),
 )

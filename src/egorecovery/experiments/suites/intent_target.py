@@ -1,14 +1,11 @@
 """What the intent head should predict. The paper's two latents are not built."""
 
-from egorecovery.experiments.claims import claim, side
-from egorecovery.experiments.condition import Condition
-from egorecovery.experiments.suites.suite import TWO_TASKS, Suite
+from egorecovery.experiments.suites.suite import TWO_TASKS, Claim, Suite, side
 
-OTHERS = {
-    "raw_future_trajectory": "the raw future trajectory",
-    "future_trajectory_latent": "a latent of it",
-    "observation_latent": "a latent of observations",
-}
+BETTER = "Four magnitudes are a better intent than {}."
+magnitudes = side("egorecovery", variant="dct_magnitude_4d")
+raw = side("raw_future_trajectory", variant="raw_future_trajectory")
+latent, observation = side("future_trajectory_latent"), side("observation_latent")
 
 SUITE = Suite(
     name="intent_target",
@@ -16,17 +13,10 @@ SUITE = Suite(
     layout="variants",
     of_paper=True,
     tasks=TWO_TASKS,
-    conditions=(
-        Condition(method="egorecovery", variant="dct_magnitude_4d"),
-        Condition(method="raw_future_trajectory", variant="raw_future_trajectory"),
-    ),
-    claims=tuple(
-        claim(
-            f"target_{method}",
-            f"Four magnitudes are a better intent than {words}.",
-            side(method),
-            side("egorecovery"),
-        )
-        for method, words in OTHERS.items()
+    conditions=magnitudes + raw,
+    claims=(
+        Claim("target_raw_future_trajectory", BETTER.format("the raw future trajectory"), raw, magnitudes),
+        Claim("target_future_trajectory_latent", BETTER.format("a latent of it"), latent, magnitudes),
+        Claim("target_observation_latent", BETTER.format("a latent of observations"), observation, magnitudes),
     ),
 )

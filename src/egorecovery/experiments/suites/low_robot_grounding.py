@@ -1,13 +1,17 @@
 """Few robot recoveries, more and more human ones."""
 
-from egorecovery.experiments.claims import claim, side
 from egorecovery.experiments.condition import episodes, method_title
-from egorecovery.experiments.suites.mixtures import both_methods, curve_claims, robot_only
-from egorecovery.experiments.suites.suite import Suite
+from egorecovery.experiments.suites.mixtures import both_methods, curve_claims, pathway_claims
+from egorecovery.experiments.suites.suite import Claim, Suite, side
 
 MIXES = {human: episodes(50, 20, human_recovery=human) for human in (100, 200, 300, 400, 500, 600)}
 HELPS = "With 20 robot recoveries, human ones help: all amounts"
+HELP = "With 20 robot recoveries, {} human ones {}."
+MORE = "More human recovery helps {}: 600 against 100."
 alone = side("robot_recovery", episodes(50, 20))
+full = {human: side("egorecovery", budget) for human, budget in MIXES.items()}
+direct = {human: side("direct_human_recovery_mix", budget) for human, budget in MIXES.items()}
+# Ours.
 effector = side("robot_recovery_effector", episodes(50, 20))
 shared = {human: side("shared_decoder", MIXES[human]) for human in (100, 300, 600)}
 
@@ -18,54 +22,23 @@ SUITE = Suite(
     of_paper=True,
     by_budget=True,
     shares_stores_with=("scaling", "cost_matched"),
-    conditions=(
-        robot_only(20),
-        *both_methods(MIXES.values()),
-        # Ours.
-        *effector,
-        *(condition for amount in shared.values() for condition in amount),
-    ),
+    conditions=alone + both_methods(*MIXES.values()) + effector + shared[100] + shared[300] + shared[600],
     claims=(
         *curve_claims("low", HELPS, "amounts", alone, MIXES.values()),
-        claim(
-            "low_any",
-            "With 20 robot recoveries, 600 human ones through EgoRecovery help.",
-            alone,
-            side("egorecovery", MIXES[600]),
+        Claim("low_any", HELP.format(600, "through EgoRecovery help"), alone, full[600]),
+        Claim("low_more_egorecovery", MORE.format("EgoRecovery"), full[100], full[600]),
+        Claim(
+            "low_more_direct_human_recovery_mix",
+            MORE.format(method_title("direct_human_recovery_mix")),
+            direct[100],
+            direct[600],
         ),
-        *(
-            claim(
-                f"low_more_{method}",
-                f"More human recovery helps {method_title(method)}: 600 against 100.",
-                side(method, MIXES[100]),
-                side(method, MIXES[600]),
-            )
-            for method in ("egorecovery", "direct_human_recovery_mix")
-        ),
-        *(
-            claim(
-                f"low_pathway_{human}",
-                f"With 20 robot and {human} human recoveries EgoRecovery beats the direct mix.",
-                side("direct_human_recovery_mix", budget),
-                side("egorecovery", budget),
-            )
-            for human, budget in MIXES.items()
-        ),
+        *pathway_claims("low", MIXES),
         # Ours.
         *(
-            claim(
-                f"low_shared_{human}",
-                f"With 20 robot recoveries, {human} human ones help through a shared decoder.",
-                effector,
-                amount,
-            )
+            Claim(f"low_shared_{human}", HELP.format(human, "help through a shared decoder"), effector, amount)
             for human, amount in shared.items()
         ),
-        claim(
-            "low_more_shared_decoder",
-            "More human recovery helps a shared decoder: 600 against 100.",
-            shared[100],
-            shared[600],
-        ),
+        Claim("low_more_shared_decoder", MORE.format("a shared decoder"), shared[100], shared[600]),
     ),
 )

@@ -3,35 +3,26 @@
 Successes show the scene and no correction. The store is that of `main`, so another seed draws another twenty.
 """
 
-from egorecovery.experiments.claims import claim, side
-from egorecovery.experiments.condition import Condition, episodes
-from egorecovery.experiments.suites.mixtures import both_methods, robot_only
-from egorecovery.experiments.suites.suite import Suite
+from egorecovery.experiments.condition import episodes
+from egorecovery.experiments.suites.suite import Claim, Suite, side
 
-SUCCESSES, RECOVERIES = episodes(50, 20, human_success=300), episodes(50, 20, human_recovery=300)
-robot, successes = side("robot_recovery", episodes(50, 20)), side("human_success_mix", SUCCESSES)
-direct, full = side("direct_human_recovery_mix", RECOVERIES), side("egorecovery", RECOVERIES)
+robot = side("robot_recovery", episodes(50, 20))
+successes = side("human_success_mix", episodes(50, 20, human_success=300))
+direct = side("direct_human_recovery_mix", episodes(50, 20, human_recovery=300))
+full = side("egorecovery", episodes(50, 20, human_recovery=300))
+KIND = "Human recoveries help more than human successes: people teach the correction."
 
 SUITE = Suite(
     name="scarce_robot",
     title="Few robot recoveries",
     by_budget=True,
     shares_stores_with=("main",),
-    conditions=(
-        robot_only(20),
-        Condition(method="human_success_mix", budget=SUCCESSES),
-        *both_methods([RECOVERIES]),
-    ),
+    conditions=robot + successes + direct + full,
     claims=(
-        claim("scarce_successes", "With 20 robot recoveries, human successes help.", robot, successes),
-        claim("scarce_mix", "With 20 robot recoveries, human ones help when mixed in.", robot, direct),
-        claim("scarce_full", "With 20 robot recoveries, human ones help through EgoRecovery.", robot, full),
-        claim(
-            "scarce_kind",
-            "Human recoveries help more than human successes: people teach the correction.",
-            successes,
-            direct,
-        ),
-        claim("scarce_pathway", "EgoRecovery beats the direct mix.", direct, full),
+        Claim("scarce_successes", "With 20 robot recoveries, human successes help.", robot, successes),
+        Claim("scarce_mix", "With 20 robot recoveries, human ones help when mixed in.", robot, direct),
+        Claim("scarce_full", "With 20 robot recoveries, human ones help through EgoRecovery.", robot, full),
+        Claim("scarce_kind", KIND, successes, direct),
+        Claim("scarce_pathway", "EgoRecovery beats the direct mix.", direct, full),
     ),
 )
