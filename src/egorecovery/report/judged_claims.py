@@ -185,7 +185,9 @@ def _why_not(claim: Claim, analysis: Analysis) -> str:
     missing = [_named(side, analysis) for side in sides if not any(_ours(asked, analysis) for asked in side)]
     if missing:
         return f"no cell of {' or '.join(dict.fromkeys(missing))}"
-    return "the two share no start" if all(_run(claim, analysis)) else "the two share no amount"
+    if not all(_run(claim, analysis)):
+        return "the two share no amount"
+    return "the two share no start, or were rolled out by versions of the workcell whose scenes differ"
 
 
 def _ours(asked: Condition, analysis: Analysis) -> Condition | None:
@@ -209,9 +211,10 @@ def _sentence(paired: PairedComparison, analysis: Analysis, amounts: int) -> str
     run = max(map(len, paired.sides))
     over = f"over {run if run == amounts else f'{run} of {amounts}'} amounts, " if amounts > 1 else ""
     others = f"; with other trainings {points(paired.trainings)}" if paired.trainings else ""
+    left_out = f" ({paired.redrawn} of another scene left out)" if paired.redrawn else ""
     return (
         f"{' against '.join(rates)} is {100 * comparison.difference:+.1f} points {points(comparison.interval)}, "
-        f"{_p(comparison.p_value)}, {over}on the same {comparison.starts} starts of {tasks}, {trained}{others}."
+        f"{_p(comparison.p_value)}, {over}on the same {comparison.starts} starts{left_out} of {tasks}, {trained}{others}."
     )
 
 

@@ -1,8 +1,10 @@
 """Two sides on the same starts: two conditions, or curves of several amounts; over starts and over trainings."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 from egorecovery.evaluation.protocol import Regime
 from egorecovery.evaluation.results import RolloutRecord
@@ -21,6 +23,9 @@ from egorecovery.experiments.suites.suite import Side
 from egorecovery.randomness import generator_for
 from egorecovery.report.results import SuiteResults
 
+MOST_REDRAWN = 0.01  # of the starts: beyond it the workcell is taken for another one
+
+StartKey = tuple[str, str, str, int]
 SideRollouts = Sequence[Sequence[RolloutRecord]]  # of each of its conditions
 
 
@@ -33,6 +38,7 @@ class PairedComparison:
     tasks: tuple[str, ...]
     seeds: tuple[int, int]  # how many trainings of each
     comparison: Comparison  # over starts
+    redrawn: int  # starts left out, because a version of the workcell drew another scene for them
     trainings: Interval | None  # of the difference, over trainings; None where it is not known how far those spread
 
     @property
@@ -49,11 +55,13 @@ def compare_sides(
     results: SuiteResults, sides: tuple[Side, Side], regime: Regime, task: str | None, spread: TrainingSpread | None
 ) -> PairedComparison | None:
     """On one task or on all; None where the sides share no start. `spread` is that of the suite's trainings."""
-    ours, theirs = on_shared_starts(
-        [[results.rollouts(condition, regime, task) for condition in side] for side in sides]
-    )
-    if not ours[0]:
+    rollouts = [[results.rollouts(condition, regime, task) for condition in side] for side in sides]
+    shared, redrawn = shared_starts(rollouts)
+    if not shared:
         return None
+    ours, theirs = (
+        [[record for record in records if record.start_key in shared] for records in side] for side in rollouts
+    )
     # By what tables call them, so that published intervals stay as they are when conditions get more settings.
     first, second = (" + ".join(condition.full_label for condition in side) for side in sides)
     rng = generator_for(seed=0, purpose="report: comparison", pair=f"{first}|{second}|{regime}|{task}")
@@ -68,6 +76,7 @@ def compare_sides(
         tasks=tuple(sorted({record.task for record in ours[0]}, key=task_order)),
         seeds=(count_trainings(ours), count_trainings(theirs)),
         comparison=comparison,
+        redrawn=redrawn,
         trainings=(
             with_shared_trainings(comparison.difference, ours, theirs)
             if before == after
@@ -87,10 +96,21 @@ def spread_of_trainings(results: SuiteResults, regime: Regime) -> TrainingSpread
     return training_spread(list(_training_rates([records]).values()) for records in rollouts)
 
 
-def on_shared_starts(sides: Sequence[SideRollouts]) -> list[SideRollouts]:
-    """The rollouts from starts that every condition of every side has: so of the tasks that all have."""
-    shared = set.intersection(*({record.start_key for record in records} for side in sides for records in side))
-    return [[[record for record in records if record.start_key in shared] for records in side] for side in sides]
+def shared_starts(sides: Sequence[SideRollouts]) -> tuple[set[StartKey], int]:
+    """Starts that every condition of every side has in the same scene, and how many were drawn anew since.
+
+    A start may be drawn anew by a later version of the workcell. A few such starts are left out; where they are many,
+    all stay, and the comparison is refused.
+    """
+    conditions = [records for side in sides for records in side]
+    shared = set.intersection(*({record.start_key for record in records} for records in conditions))
+    scenes: dict[StartKey, Mapping[str, Any]] = {}
+    redrawn: set[StartKey] = set()
+    for record in chain.from_iterable(conditions):
+        known = record.outcome != "error"  # such a rollout may not know its start
+        if known and record.start_key in shared and scenes.setdefault(record.start_key, record.start) != record.start:
+            redrawn.add(record.start_key)
+    return (shared - redrawn, len(redrawn)) if len(redrawn) <= MOST_REDRAWN * len(shared) else (shared, 0)
 
 
 def count_trainings(side: SideRollouts) -> int:
