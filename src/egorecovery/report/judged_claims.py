@@ -211,10 +211,10 @@ def _sentence(paired: PairedComparison, analysis: Analysis, amounts: int) -> str
     run = max(map(len, paired.sides))
     over = f"over {run if run == amounts else f'{run} of {amounts}'} amounts, " if amounts > 1 else ""
     others = f"; with other trainings {points(paired.trainings)}" if paired.trainings else ""
-    left_out = f" ({paired.redrawn} of another scene left out)" if paired.redrawn else ""
+    starts = f"{comparison.starts} starts" + f" ({paired.redrawn} of another scene left out)" * bool(paired.redrawn)
     return (
         f"{' against '.join(rates)} is {100 * comparison.difference:+.1f} points {points(comparison.interval)}, "
-        f"{_p(comparison.p_value)}, {over}on the same {comparison.starts} starts{left_out} of {tasks}, {trained}{others}."
+        f"{_p(comparison.p_value)}, {over}on the same {starts} of {tasks}, {trained}{others}."
     )
 
 
