@@ -1,19 +1,21 @@
-"""What human clips bring the demo's small policies, over several trainings, by how many robot recoveries there are.
+"""What human clips bring the demo's small policies, over several trainings, amounts of data and settings.
 
 python benchmarks/demo_worth.py OUT --robot-recovery 8 20 --seeds 0 1 2 --rollouts 50 --budget-minutes 9
+python benchmarks/demo_worth.py OUT2 --work OUT --only robot_recovery_effector --set augmentation.state_noise 0.3
 
 The demo trains each policy once, and two trainings of one small policy differ by 6 to 15 of 50 rollouts. Its data and
 lengths are chosen by this table, on validation starts. Run again, it goes on.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import tyro
 from tyro.conf import Positional
 
-from egorecovery.demo.plan import DemoPlan, demo_protocol
+from egorecovery.demo.plan import METHODS, DemoPlan, demo_protocol
 from egorecovery.experiments import ExperimentFolder, Resources, Suite, plan_suite, run_suite
+from egorecovery.policy.config_json import changed
 from transfer import report, show
 
 
@@ -25,6 +27,10 @@ class Options:
     robot_recovery: tuple[int, ...] = (20,)
     human_recovery: int = 200
     steps: int = 2400
+    only: tuple[str, ...] = METHODS
+    """Methods."""
+    set: dict[str, str] = field(default_factory=dict)
+    """Settings of the recipe of all methods."""
     seeds: tuple[int, ...] = (0, 1, 2)
     rollouts: int = 50
     starts_seed: str = "validation"
@@ -35,12 +41,12 @@ class Options:
 def main(options: Options) -> None:
     shortest = DemoPlan(human_recovery=options.human_recovery, steps=options.steps)
     plans = [replace(shortest, robot_recovery=count) for count in options.robot_recovery]
-    conditions = {str(row): row for demo in plans for row in demo.suite().conditions}
+    conditions = {str(row): row for demo in plans for row in demo.suite().conditions if row.method in options.only}
     plan = plan_suite(
         Suite(name="demo", conditions=tuple(conditions.values()), tasks=(shortest.task,)),
         tasks=(shortest.task,),
         seeds=options.seeds,
-        recipe=shortest.recipe,
+        recipe=lambda task: changed(shortest.recipe(task), options.set),
         protocol=demo_protocol,
         rollouts=options.rollouts,
         starts_seed=options.starts_seed,
