@@ -36,6 +36,7 @@ class Options:
     starts_seed: str = "validation"
     budget_minutes: float | None = None
     workers: int = 0
+    trainings_at_once: int = 0
 
 
 def main(options: Options) -> None:
@@ -55,7 +56,7 @@ def main(options: Options) -> None:
         plan,
         options.out,
         work=options.work,
-        resources=Resources(workers=options.workers),
+        resources=Resources(workers=options.workers, trainings_at_once=options.trainings_at_once),
         budget_minutes=options.budget_minutes,
         on_event=show,
     )
