@@ -69,15 +69,15 @@ def _made(
     hashes = [data_hash(episode_store, episodes_of(episode_store, task)) for episode_store in (store, fresh)]
     if there and there.whole and there.content_hash == content_hash(hashes[0], task, [run], compare, hashes[1]):
         return f"there already: {out}"
-    asked = ["egorecovery", "diagnose", str(store.root), "--task", task, "--run", str(path)]
-    asked += ["--compare", str(other_path)] if other_path else []
+    command = ["egorecovery", "diagnose", str(store.root), "--task", task, "--run", str(path)]
+    command += ["--compare", str(other_path)] if other_path else []
     diagnosis = diagnose(
         store,
         task,
         [run],
         compare,
         fresh=fresh,
-        command=shlex.join([*asked, "--fresh", str(fresh.root), "--out", str(out)]),
+        command=shlex.join([*command, "--fresh", str(fresh.root), "--out", str(out)]),
         device=resources.device,
         progress=lambda what, done, total: progress(f"{task} {what}", done, total),
     )

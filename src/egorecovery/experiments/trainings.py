@@ -78,7 +78,7 @@ class TrainingJob:
 def training_card(run: Path) -> dict[str, Any] | None:
     """What a finished training says of itself; None of one that is not, or whose checkpoint is gone."""
     path = inside(run, "training.json")
-    if not exists(path) or not any(exists(one / "checkpoint.json") for one in _checkpoints(run)):
+    if not exists(path) or not any(exists(checkpoint / "checkpoint.json") for checkpoint in _checkpoints(run)):
         return None
     card = read_checksummed(path)
     if not (is_number(card.get("seconds")) and isinstance(card.get("hardware"), dict) and "data_hash" in card):

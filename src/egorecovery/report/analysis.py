@@ -69,9 +69,9 @@ class Analysis:
 
     def __init__(self, results: SuiteResults) -> None:
         self.results, self.suite = results, results.suite
-        # Suites of our own are read as the main one, and asked its claims if they have none.
+        # Suites of our own are read as the main one, and judged by its claims if they have none.
         self.paper = paper_rows(results.name if self.suite.of_paper else "main")
-        self.asked: Suite = self.suite if self.suite.claims else SUITES["main"]
+        self.claims_suite: Suite = self.suite if self.suite.claims else SUITES["main"]
         self.compare = cache(self._compare)
 
     @cached_property
@@ -138,9 +138,9 @@ class Analysis:
     def find(self, method: str, **collected: Any) -> Condition | None:
         return self.in_role(Condition(method=method, **collected))
 
-    def in_role(self, asked: Condition) -> Condition | None:
+    def in_role(self, wanted: Condition) -> Condition | None:
         """What was run in its role, at the paper's main budget if there are several."""
-        run = [row.condition for row in self.run_rows if row.condition.role == asked.role]
+        run = [row.condition for row in self.run_rows if row.condition.role == wanted.role]
         main = [
             condition
             for condition in run

@@ -33,7 +33,6 @@ SIGNIFICANCE = 0.05
 @dataclass(frozen=True, kw_only=True)
 class JudgedClaim:
     claim: Claim
-    suite: str  # whose claim it is
     verdict: Verdict
     words: str
     rollouts: int = 0  # on which it rests
@@ -60,12 +59,12 @@ class JudgedClaim:
 
 
 def judge_all(analysis: Analysis) -> list[JudgedClaim]:
-    return [_judge(claim, analysis) for claim in analysis.asked.claims]
+    return [_judge(claim, analysis) for claim in analysis.claims_suite.claims]
 
 
 def tested_elsewhere(analysis: Analysis) -> list[tuple[Suite, Claim]]:
     """What the paper's other suites test."""
-    others = [suite for suite in SUITES.values() if suite.of_paper and suite.name != analysis.asked.name]
+    others = [suite for suite in SUITES.values() if suite.of_paper and suite.name != analysis.claims_suite.name]
     return [(suite, claim) for suite in others for claim in suite.claims]
 
 
@@ -84,19 +83,19 @@ def _judge(claim: Claim, analysis: Analysis) -> JudgedClaim:
 
 
 def _judge_difference(claim: Claim, analysis: Analysis) -> JudgedClaim:
-    suite, run = analysis.asked.name, _run(claim, analysis)
+    suite, run = analysis.claims_suite.name, _run(claim, analysis)
     first, second = (tuple(side.values()) for side in run)
     paired = analysis.compare(first, second, claim.regime) if first and second else None
-    asked = [tuple(side) for side in run] if paired else [claim.worse, claim.better]  # the paper's rates: of the same
-    exact = [paper_rate(suite, side, claim.regime, paired.tasks) if paired else None for side in asked]
+    claimed = [tuple(side) for side in run] if paired else [claim.worse, claim.better]  # the paper's rates: of the same
+    exact = [paper_rate(suite, side, claim.regime, paired.tasks) if paired else None for side in claimed]
     worse, better = (
-        of_tasks or paper_rate(suite, side, claim.regime) for side, of_tasks in zip(asked, exact, strict=True)
+        of_tasks or paper_rate(suite, side, claim.regime) for side, of_tasks in zip(claimed, exact, strict=True)
     )
     in_paper = f" In the paper {_percent(better)} against {_percent(worse)}." if worse and better else ""
     paper_difference = better.value - worse.value if worse and better else None
     if paired is None:
         words = f"{_why_not(claim, analysis)}.{in_paper}"
-        return JudgedClaim(claim=claim, suite=suite, verdict="not run", words=words, paper_difference=paper_difference)
+        return JudgedClaim(claim=claim, verdict="not run", words=words, paper_difference=paper_difference)
     comparison = paired.comparison
     verdict = verdict_of(comparison.interval, comparison.p_value, paired.trainings)
     differs = _differs_from_paper(paired, *exact)
@@ -105,7 +104,6 @@ def _judge_difference(claim: Claim, analysis: Analysis) -> JudgedClaim:
     farther = " The two differences are farther apart than the errors of both allow." if differs else ""
     return JudgedClaim(
         claim=claim,
-        suite=suite,
         verdict=verdict,
         words=f"{_sentence(paired, analysis, claim.amounts)}{in_paper}{farther}",
         rollouts=comparison.first.rollouts + comparison.second.rollouts,
@@ -133,15 +131,16 @@ def _differs_from_paper(paired: PairedComparison, worse: Rate | None, better: Ra
 
 
 def _judge_ceiling(claim: Claim, analysis: Analysis) -> JudgedClaim:
-    [asked] = claim.better
-    suite, ours = analysis.asked.name, _ours(asked, analysis)
+    [claimed] = claim.better
+    ours = _ours(claimed, analysis)
     tasks = analysis.tasks_of(ours) if ours else ()
-    paper = paper_rate(suite, claim.better, claim.regime, tasks) or paper_rate(suite, claim.better, claim.regime)
+    papers = [paper_rate(analysis.claims_suite.name, claim.better, claim.regime, where) for where in (tasks, None)]
+    paper = papers[0] or papers[1]
     in_paper = f" In the paper {_percent(paper)}." if paper else ""
     rate = analysis.rate(ours, claim.regime) if ours else None
     if ours is None or rate is None:
         words = f"no cell of {_named(claim.better, analysis)}.{in_paper}"
-        return JudgedClaim(claim=claim, suite=suite, verdict="not run", words=words)
+        return JudgedClaim(claim=claim, verdict="not run", words=words)
     trainings = analysis.rate_over_trainings(ours, claim.regime)
     spans, limit = [rate.wilson, trainings or rate.wilson], f"one in {round(1 / CEILING)}"
     verdict: Verdict = "undecided"
@@ -154,35 +153,33 @@ def _judge_ceiling(claim: Claim, analysis: Analysis) -> JudgedClaim:
     low, high = (f"{100 * edge:.1f}" for edge in (rate.wilson.low, rate.wilson.high))
     others = f", with other trainings [{100 * trainings.low:.1f}, {100 * trainings.high:.1f}]" if trainings else ""
     words = (
-        f"{asked.label} recovers {rate.successes} of {rate.rollouts} times, {_percent(rate)} "
+        f"{claimed.label} recovers {rate.successes} of {rate.rollouts} times, {_percent(rate)} "
         f"[{low}, {high}]{others}: {where}.{in_paper}"
     )
-    return JudgedClaim(
-        claim=claim, suite=suite, verdict=verdict, words=words, rollouts=rate.rollouts, trainings=trainings
-    )
+    return JudgedClaim(claim=claim, verdict=verdict, words=words, rollouts=rate.rollouts, trainings=trainings)
 
 
-def _named(asked: Side, analysis: Analysis) -> str:
-    whole = len(asked) == 1 and analysis.asked.by_budget
-    return asked[0].full_label if whole else asked[0].label
+def _named(claimed: Side, analysis: Analysis) -> str:
+    whole = len(claimed) == 1 and analysis.claims_suite.by_budget
+    return claimed[0].full_label if whole else claimed[0].label
 
 
 def _run(claim: Claim, analysis: Analysis) -> list[dict[Condition, Condition]]:
-    """What each side can be compared by: conditions that are asked for, with those that were run.
+    """What each side can be compared by: claimed conditions, with those that were run.
 
     Of two curves, amounts that only one has are left out of both; of a curve against one condition, all count.
     """
-    sides = [{asked: _ours(asked, analysis) for asked in side} for side in (claim.worse, claim.better)]
+    sides = [{claimed: _ours(claimed, analysis) for claimed in side} for side in (claim.worse, claim.better)]
     if claim.by_amount:
         both = [all(pair) for pair in zip(*(side.values() for side in sides), strict=True)]
         sides = [dict(compress(side.items(), both)) for side in sides]
-    return [{asked: ours for asked, ours in side.items() if ours} for side in sides]
+    return [{claimed: ours for claimed, ours in side.items() if ours} for side in sides]
 
 
 def _why_not(claim: Claim, analysis: Analysis) -> str:
     """It was not run."""
     sides = (claim.worse, claim.better)
-    missing = [_named(side, analysis) for side in sides if not any(_ours(asked, analysis) for asked in side)]
+    missing = [_named(side, analysis) for side in sides if not any(_ours(claimed, analysis) for claimed in side)]
     if missing:
         return f"no cell of {' or '.join(dict.fromkeys(missing))}"
     if not all(_run(claim, analysis)):
@@ -190,16 +187,16 @@ def _why_not(claim: Claim, analysis: Analysis) -> str:
     return "the two share no start, or were rolled out by versions of the workcell whose scenes differ"
 
 
-def _ours(asked: Condition, analysis: Analysis) -> Condition | None:
+def _ours(claimed: Condition, analysis: Analysis) -> Condition | None:
     """What was run: of its budget where budgets are compared, else in its role."""
-    if not analysis.asked.by_budget:
-        return analysis.in_role(asked)
-    run = [row.condition for row in analysis.run_rows if row.condition.role == asked.role]
-    return next((condition for condition in run if condition.budget == asked.budget), None)
+    if not analysis.claims_suite.by_budget:
+        return analysis.in_role(claimed)
+    run = [row.condition for row in analysis.run_rows if row.condition.role == claimed.role]
+    return next((condition for condition in run if condition.budget == claimed.budget), None)
 
 
 def _sentence(paired: PairedComparison, analysis: Analysis, amounts: int) -> str:
-    """`amounts` are how many were asked for."""
+    """`amounts` are how many are claimed."""
     comparison = paired.comparison
     all_of_them = len(paired.tasks) > 1 and paired.tasks == analysis.tasks
     tasks = f"{len(paired.tasks)} tasks" if all_of_them else ", ".join(map(task_title, paired.tasks))

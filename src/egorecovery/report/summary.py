@@ -45,7 +45,7 @@ def summary(analysis: Analysis, claims: list[JudgedClaim]) -> dict[str, Any]:
         "comparisons": [_comparison(paired) for paired in analysis.decisive],
         "gate": [gate.record() for gate in gates(analysis)],
         "over_seeds": [_seeds(repeated) for repeated in analysis.repeated(REGIMES)],
-        "findings": [_claim(claim) for claim in claims],
+        "findings": [_claim(claim, analysis.claims_suite.name) for claim in claims],
         "diagnostics": {diagnosis.task: diagnosis.summary() for diagnosis in diagnoses(results.root)},
         "not_run": analysis.not_run,
         "cells": [_cell(cell) for cell in results.cells],
@@ -105,10 +105,10 @@ def _comparison(paired: PairedComparison) -> dict[str, Any]:
     }
 
 
-def _claim(judged: JudgedClaim) -> dict[str, Any]:
+def _claim(judged: JudgedClaim, suite: str) -> dict[str, Any]:
     return {
         "id": judged.claim.id,
-        "suite": judged.suite,
+        "suite": suite,
         "says": judged.claim.says,
         "regime": judged.claim.regime,
         "verdict": judged.verdict,
