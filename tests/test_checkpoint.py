@@ -16,9 +16,9 @@ from egorecovery.episodes import Embodiment  # noqa: E402 - torch is an extra
 from egorecovery.errors import CheckpointError, EgoRecoveryError  # noqa: E402
 from egorecovery.policy import checkpoint as checkpoints  # noqa: E402
 from egorecovery.policy.checkpoint import incomplete, latest, load_into, open_checkpoint, save  # noqa: E402
-from egorecovery.policy.config_json import to_json  # noqa: E402
 from egorecovery.policy.inference import TrainedPolicy, load_action_source  # noqa: E402
 from egorecovery.storage.checksummed_json import file_sha256, read_checksummed, with_checksum  # noqa: E402
+from egorecovery.storage.typed_json import to_json  # noqa: E402
 from egorecovery.training.recipe import demo  # noqa: E402
 from tiny_policy import pictures_and_states, statistics, tiny_config, tiny_policy  # noqa: E402
 

@@ -166,7 +166,7 @@ def test_a_camera_that_was_not_recorded_is_refused_by_name(made_up, tmp_path, ca
     [
         ("optimisation.learning_rat", "1", "did you mean 'optimisation.learning_rate'?"),
         ("policy.vision.with", "1", "there is no setting 'policy.vision.with'"),
-        ("optimisation.steps", "many", "optimisation.steps must be of type int, got 'many'"),
+        ("optimisation.steps", "many", "optimisation.steps must be a whole number, got 'many'"),
         ("policy.width", "33", "width 33 is not a multiple of 2 heads"),
         ("policy.correction.intent_dim", "5", "labels of cube_stack have 4 intent dimensions"),
     ],

@@ -20,10 +20,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from egorecovery.episodes import Embodiment
-from egorecovery.errors import CheckpointError, StoreDamaged, StoreError
+from egorecovery.errors import CheckpointError, RecipeError, StoreDamaged, StoreError
 from egorecovery.intent import IntentNormaliser, PoolStatistics
 from egorecovery.policy.config import PolicyConfig
-from egorecovery.policy.config_json import from_json
 from egorecovery.policy.normaliser import Normaliser, Statistics
 from egorecovery.policy.plausible import (
     require_fitting_statistics,
@@ -33,6 +32,7 @@ from egorecovery.policy.plausible import (
 from egorecovery.storage.atomic_io import make_folder, sync_directory, sync_file, write_file
 from egorecovery.storage.checksummed_json import file_sha256, read_checksummed, with_checksum
 from egorecovery.storage.containment import exists, inside, is_file, is_folder, names_in, remove
+from egorecovery.storage.typed_json import from_json
 
 FORMAT = "egorecovery checkpoint 1"
 CARD = "checkpoint.json"
@@ -56,7 +56,7 @@ class Checkpoint:
     @property
     def config(self) -> PolicyConfig:
         """Refused where it cannot be that of the weights: whoever asks is about to make a network of that size."""
-        config = from_json(PolicyConfig, self.recipe.get("policy"), "recipe.policy")
+        config = from_json(PolicyConfig, self.recipe.get("policy"), "recipe.policy", RecipeError)
         require_plausible_size(config, inside(self.path, FILES[0]))
         require_fitting_statistics(self.statistics, config, self.path / CARD)
         return config

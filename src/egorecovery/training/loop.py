@@ -16,11 +16,11 @@ from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Source
 from egorecovery.errors import EgoRecoveryError, RecipeError, TrainingStopped
 from egorecovery.intent import data_hash
 from egorecovery.policy.checkpoint import Checkpoint, save
-from egorecovery.policy.config_json import to_json
 from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.policy import Policy
 from egorecovery.storage.atomic_io import make_folder, write_file
 from egorecovery.storage.containment import exists, remove
+from egorecovery.storage.typed_json import to_json
 from egorecovery.training import frame_table
 from egorecovery.training.backend import backend_on
 from egorecovery.training.batch_sampler import StepPlan, learning_rate, plan_step
