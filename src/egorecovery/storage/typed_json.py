@@ -51,6 +51,10 @@ def between(least: int | float, most: int | float, *, above_least: bool = False)
     return Must(f"from {least:.4g} to {most:.4g}", lambda value: least <= value <= most)
 
 
+def of_length(count: int, what: str) -> Must:
+    return Must(f"of {count} {what}", lambda values: len(values) == count)
+
+
 def to_json(value: Any) -> Any:
     """Objects, lists, text and numbers, with a dataclass as the object of its fields."""
     if isinstance(value, Enum):
