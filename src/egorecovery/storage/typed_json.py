@@ -177,8 +177,11 @@ def _union(parts: Sequence[Any]) -> _Reader:
     ranked = sorted(parts, key=lambda part: (part is types.NoneType, part is float))
     readers = [_reader(part) for part in ranked]
     words = " or ".join(reader.words for reader in readers)
+    plain = {part for part in parts if part in _PLAIN}
 
     def read(value: Any) -> Any:
+        if type(value) in plain:
+            return value
         deepest = _unwanted(words, value)
         for reader in readers:
             try:
