@@ -243,6 +243,24 @@ def test_a_sealed_card_that_makes_no_sense_is_refused_with_a_message_of_ours(fol
         load_action_source(path, device="cpu")
 
 
+@pytest.mark.fault
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"step": "twenty"}, "checkpoint.json: step must be a whole number, got 'twenty'; use an earlier checkpoint"),
+        ({"gate_sample": [0.5, 2]}, "gate_sample[1] must be a number from 0 to 1, got 2"),
+        ({"statistics": {"state": {}, "action": {"robot": {"centre": []}}, "intent": None}}, "robot.spread is missing"),
+        ({"statistics": {"state": {"martian": {}}, "action": {}, "intent": None}}, "must be one of robot, human"),
+    ],
+)
+def test_a_sealed_cards_wrong_field_is_named(folder, policy, changes, message):
+    path = write(folder, policy)
+    reseal(path, **changes)
+    with pytest.raises(CheckpointError) as refusal:
+        open_checkpoint(path)
+    assert message in str(refusal.value)
+
+
 def read_everything(path):
     found = open_checkpoint(path)
     return found.weights(), found.training_state()

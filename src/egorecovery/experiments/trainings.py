@@ -19,7 +19,7 @@ from typing import Any
 from egorecovery.episodes import EpisodeStore
 from egorecovery.errors import EgoRecoveryError, RecipeError, StoreDamaged, StoreLocked
 from egorecovery.executors import cores
-from egorecovery.experiments.cell_card import is_number
+from egorecovery.experiments.cell_card import TrainingCard
 from egorecovery.experiments.plan import Training
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
@@ -79,10 +79,8 @@ def training_card(run: Path) -> dict[str, Any] | None:
     path = inside(run, "training.json")
     if not exists(path) or not any(exists(one / "checkpoint.json") for one in _checkpoints(run)):
         return None
-    card = read_checksummed(path)
-    if not (is_number(card.get("seconds")) and isinstance(card.get("hardware"), dict) and "data_hash" in card):
-        raise StoreDamaged(f"{path} is not the card of a training; remove it, and the training is looked at again")
-    return card
+    advice = "remove the file, and the training is looked at again"
+    return from_json(TrainingCard, read_checksummed(path), f"{path}: ", StoreDamaged, advice)
 
 
 def _checkpoints(run: Path) -> list[Path]:

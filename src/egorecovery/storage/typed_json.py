@@ -46,9 +46,10 @@ class Must:
 
 
 def between(least: int | float, most: int | float, *, above_least: bool = False) -> Must:
+    low, high = (f"{bound:,}" if isinstance(bound, int) else f"{bound:.4g}" for bound in (least, most))
     if above_least:
-        return Must(f"above {least:.4g} and at most {most:.4g}", lambda value: least < value <= most)
-    return Must(f"from {least:.4g} to {most:.4g}", lambda value: least <= value <= most)
+        return Must(f"above {low} and at most {high}", lambda value: least < value <= most)
+    return Must(f"from {low} to {high}", lambda value: least <= value <= most)
 
 
 def of_length(count: int, what: str) -> Must:
@@ -176,7 +177,7 @@ def _union(parts: Sequence[Any]) -> _Reader:
     # A float takes whole numbers too, and null is named last.
     ranked = sorted(parts, key=lambda part: (part is types.NoneType, part is float))
     readers = [_reader(part) for part in ranked]
-    words = " or ".join(reader.words for reader in readers)
+    words = " or ".join(_reader(part).words for part in ranked if not (part is int and float in parts))
     plain = {part for part in parts if part in _PLAIN}
 
     def read(value: Any) -> Any:
