@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from egorecovery.episodes import EpisodeCard, EpisodeStore, Source
 from egorecovery.errors import AnnotationError, StoreDamaged
 from egorecovery.executors import run_jobs
 from egorecovery.intent.current_labels import wanted_key
 from egorecovery.intent.frame_labels import Verdict, frame_labels
-from egorecovery.intent.label_store import LabelStore, counts_of
+from egorecovery.intent.label_store import LabelCard, LabelStore, counts_of
 from egorecovery.intent.target import IntentSpec
 from egorecovery.recovery import Annotation, AnnotationJournal
 
@@ -107,7 +106,7 @@ def _annotated(
         yield card, annotations.get(identifier)
 
 
-def _run(jobs: list[Job], root: Path, spec: IntentSpec, workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+def _run(jobs: list[Job], root: Path, spec: IntentSpec, workers: int) -> Iterator[tuple[Job, LabelCard]]:
     # Below, starting processes takes longer than labelling.
     workers = workers if len(jobs) >= WORTH_WORKERS else 1
     chunks = [jobs[start : start + CHUNK] for start in range(0, len(jobs), CHUNK)]
@@ -116,12 +115,12 @@ def _run(jobs: list[Job], root: Path, spec: IntentSpec, workers: int) -> Iterato
         yield from zip(chunk, cards, strict=True)
 
 
-def _label_chunk(root: Path, spec: IntentSpec, jobs: list[Job]) -> list[dict[str, Any]]:
+def _label_chunk(root: Path, spec: IntentSpec, jobs: list[Job]) -> list[LabelCard]:
     store = EpisodeStore(root)
     return [_label(store, job, spec) for job in jobs]
 
 
-def _label(store: EpisodeStore, job: Job, spec: IntentSpec) -> dict[str, Any]:
+def _label(store: EpisodeStore, job: Job, spec: IntentSpec) -> LabelCard:
     try:
         derived = frame_labels(
             effector_m=store.stream(job.card.id, "effector_m"),

@@ -56,20 +56,22 @@ def of_length(count: int, what: str) -> Must:
     return Must(f"of {count} {what}", lambda values: len(values) == count)
 
 
-def to_json(value: Any) -> Any:
-    """Objects, lists, text and numbers, with a dataclass as the object of its fields."""
+def to_json(value: Any, number: Callable[[float], Any] = float) -> Any:
+    """Objects, lists, text and numbers; a dataclass is the object of its fields. `number` writes those with a point."""
     if isinstance(value, Enum):
         return value.value
-    if value is None or isinstance(value, (str, int, float)):
+    if value is None or isinstance(value, (str, int)):
         return value
+    if isinstance(value, float):
+        return number(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {entry.name: to_json(getattr(value, entry.name)) for entry in fields(value)}
+        return {entry.name: to_json(getattr(value, entry.name), number) for entry in fields(value)}
     if isinstance(value, Mapping):
-        return {str(to_json(name)): to_json(entry) for name, entry in value.items()}
+        return {str(to_json(name)): to_json(entry, number) for name, entry in value.items()}
     if isinstance(value, (tuple, list)):
-        return [to_json(entry) for entry in value]
+        return [to_json(entry, number) for entry in value]
     as_list = getattr(value, "tolist", None)  # numpy's arrays and numbers, without importing it here
-    return value if as_list is None else as_list()
+    return value if as_list is None else to_json(as_list(), number)
 
 
 def from_json(kind: Any, value: Any, where: str, error: type[EgoRecoveryError], advice: str = "") -> Any:
