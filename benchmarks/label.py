@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from egorecovery.episodes import PAPER_TASKS, RATE_HZ, Episode, EpisodeStore, Provenance, Source, episode_id
-from egorecovery.episodes.store import StagedEpisode, stage
+from egorecovery.episodes.store_writer import StagedEpisode, stage
 from egorecovery.intent import label_store
 from egorecovery.recovery import Annotation, AnnotationJournal
 

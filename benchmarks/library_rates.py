@@ -9,11 +9,12 @@ python benchmarks/library_rates.py
 from collections.abc import Callable, Sequence
 
 import torch
-from kernels import graph_us, normal
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 from torch.nn.functional import conv2d, linear
+
+from kernel_times import graph_us, normal
 
 BATCH = 192
 INPUTS = 6

@@ -14,7 +14,7 @@ import torch
 import torch.utils.tensorboard  # a run imports it at its start; here that is paid before the fork
 
 from egorecovery.cli.main import main
-from egorecovery.training import loop
+from egorecovery.training import run_setup
 from egorecovery.training.batch_sampler import StepPlan
 from egorecovery.training.step import TrainingStep
 
@@ -28,7 +28,7 @@ def die_before_step(fatal: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             super().run(plan)
 
-    loop.TrainingStep = Dying
+    run_setup.TrainingStep = Dying
 
 
 def die_before_path(parts: list[str]) -> None:

@@ -24,11 +24,11 @@ from egorecovery.episodes import PAPER_TASKS, EpisodeStore, Source
 from egorecovery.errors import CheckpointError, EgoRecoveryError, RecordingError, StoreDamaged, StoreLocked
 from egorecovery.policy.checkpoint import load_into, open_checkpoint, save
 from egorecovery.policy.checkpoint_damage import checkpoint_damages
-from egorecovery.policy.config_json import to_json
 from egorecovery.policy.inference import load_action_source
 from egorecovery.policy.policy import Policy
 from egorecovery.storage.bounded_json import BadJson, parse_json
 from egorecovery.storage.checksummed_json import file_sha256
+from egorecovery.storage.typed_json import to_json
 from egorecovery.training.logs import read_log, run_lock
 from egorecovery.training.run_manifest import run_damages, seal_run, unseal_run
 from tiny_policy import statistics, tiny_config

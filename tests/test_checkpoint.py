@@ -16,9 +16,9 @@ from egorecovery.episodes import Embodiment  # noqa: E402 - torch is an extra
 from egorecovery.errors import CheckpointError, EgoRecoveryError  # noqa: E402
 from egorecovery.policy import checkpoint as checkpoints  # noqa: E402
 from egorecovery.policy.checkpoint import incomplete, latest, load_into, open_checkpoint, save  # noqa: E402
-from egorecovery.policy.config_json import to_json  # noqa: E402
 from egorecovery.policy.inference import TrainedPolicy, load_action_source  # noqa: E402
 from egorecovery.storage.checksummed_json import file_sha256, read_checksummed, with_checksum  # noqa: E402
+from egorecovery.storage.typed_json import to_json  # noqa: E402
 from egorecovery.training.recipe import demo  # noqa: E402
 from tiny_policy import pictures_and_states, statistics, tiny_config, tiny_policy  # noqa: E402
 
@@ -241,6 +241,24 @@ def test_a_sealed_card_that_makes_no_sense_is_refused_with_a_message_of_ours(fol
     reseal(path, **changes)
     with pytest.raises(EgoRecoveryError):
         load_action_source(path, device="cpu")
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"step": "twenty"}, "checkpoint.json: step must be a whole number, got 'twenty'; use an earlier checkpoint"),
+        ({"gate_sample": [0.5, 2]}, "gate_sample[1] must be a number from 0 to 1, got 2"),
+        ({"statistics": {"state": {}, "action": {"robot": {"centre": []}}, "intent": None}}, "robot.spread is missing"),
+        ({"statistics": {"state": {"martian": {}}, "action": {}, "intent": None}}, "must be one of robot, human"),
+    ],
+)
+def test_a_sealed_cards_wrong_field_is_named(folder, policy, changes, message):
+    path = write(folder, policy)
+    reseal(path, **changes)
+    with pytest.raises(CheckpointError) as refusal:
+        open_checkpoint(path)
+    assert message in str(refusal.value)
 
 
 def read_everything(path):

@@ -126,9 +126,9 @@ def checkpoint(tmp_path_factory):
     from egorecovery.episodes import Embodiment
     from egorecovery.policy import PolicyConfig, VisionConfig
     from egorecovery.policy.checkpoint import save
-    from egorecovery.policy.config_json import to_json
     from egorecovery.policy.normaliser import Normaliser, Statistics
     from egorecovery.policy.policy import Policy
+    from egorecovery.storage.typed_json import to_json
     from egorecovery.workcell.kinematics import HOME
 
     torch.manual_seed(0)

@@ -20,8 +20,8 @@ from egorecovery.experiments.plan import trainings
 from egorecovery.experiments.suites import NOT_BUILT
 from egorecovery.experiments.suites.suite import ALL_TASKS
 from egorecovery.policy import Intervention
-from egorecovery.policy.config_json import to_json
 from egorecovery.storage.checksummed_json import digest
+from egorecovery.storage.typed_json import to_json
 from egorecovery.training import RECIPES
 from egorecovery.training.methods import SHARED
 

@@ -16,11 +16,11 @@ from egorecovery.capture.synthetic import synthetic_recording
 from egorecovery.cli.main import main
 from egorecovery.episodes import PAPER_TASKS, Camera, EpisodeStore, Intrinsics, Source
 from egorecovery.episodes.attempt_log import UNKNOWN_TIME
-from egorecovery.errors import RecordingError
+from egorecovery.errors import RecipeError, RecordingError
 from egorecovery.experiments.cell import without_unused_settings
 from egorecovery.intent import label_store
 from egorecovery.policy.checkpoint import open_checkpoint
-from egorecovery.policy.config_json import from_json, to_json
+from egorecovery.storage.typed_json import from_json, to_json
 from training_store import BOUNDARY, PIXELS, annotate, tiny_recipe, training_arguments
 
 TASK = PAPER_TASKS["cube_stack"]
@@ -203,6 +203,6 @@ def test_data_without_a_rule_gives_the_recipe_and_the_hash_it_always_gave():
     settings = to_json(recipe)
     older = {**settings, "policy": {k: v for k, v in settings["policy"].items() if k != "picture_fit"}}
     assert without_unused_settings("recipe", settings) == without_unused_settings("recipe", older)
-    assert from_json(type(recipe), older) == recipe
+    assert from_json(type(recipe), older, "recipe", RecipeError) == recipe
     letterboxed = {**settings, "policy": {**settings["policy"], "picture_fit": "letterbox"}}
     assert without_unused_settings("recipe", letterboxed) != without_unused_settings("recipe", older)

@@ -168,11 +168,11 @@ def test_a_urdf_arm_is_placed_where_its_json_file_says(tmp_path):
     ("changes", "words"),
     [
         ({"tool": "nothing"}, "no site or body named 'nothing'"),
-        ({"joints": {"names": ["j0"]}}, "must be 6 joint names"),
+        ({"joints": {"names": ["j0"]}}, "must be a list of 6 joint names"),
         ({"joints": {"names": [f"k{index}" for index in range(6)]}}, "no joint named 'k0'; it has j0"),
         ({"axes": {"approach": "+x", "opening": "-x"}}, "two different axes"),
         ({"axes": {"approach": "up", "opening": "+y"}}, "must be one of"),
-        ({"base": {"position_m": [0, 0]}}, "must be 3 numbers"),
+        ({"base": {"position_m": [0, 0]}}, "must be a list of 3 numbers"),
         ({"model": "missing.urdf"}, "no such robot description"),
         ({"surprise": 1}, "surprise is not known"),
     ],

@@ -125,7 +125,7 @@ def test_depth_takes_readings_that_were_made_and_none_outside_of_the_picture():
 
 
 def test_exact_takes_its_size_and_refuses_any_other():
-    rule = PictureFit(64)
+    rule = PictureFit(64, "exact")
     picture = noise(64, 64)
     assert rule.apply(picture) is picture
     with pytest.raises(EpisodeError, match=r"640 x 480 pixels, 64 x 64 wanted; choose letterbox or crop"):

@@ -13,9 +13,10 @@ from hypothesis import strategies as st  # noqa: E402
 
 from egorecovery.errors import RecipeError  # noqa: E402
 from egorecovery.policy import CorrectionConfig, LossWeights, PolicyConfig, VisionConfig  # noqa: E402
-from egorecovery.policy.config_json import changed, differences, flat, from_json, to_json  # noqa: E402
+from egorecovery.policy.config_json import changed, differences, flat  # noqa: E402
 from egorecovery.policy.policy import Policy  # noqa: E402
 from egorecovery.policy.vision import ViewEncoder, transformers_config  # noqa: E402
+from egorecovery.storage.typed_json import from_json, to_json  # noqa: E402
 from egorecovery.training.methods import METHODS  # noqa: E402
 from egorecovery.training.recipe import RECIPES, Recipe, paper  # noqa: E402
 from tiny_policy import HUMANS, ROBOTS, observations, tiny_config, tiny_policy  # noqa: E402
@@ -254,7 +255,7 @@ ALL_RECIPES = [
 
 @pytest.mark.parametrize("recipe", ALL_RECIPES)
 def test_every_recipe_of_every_method_survives_json(recipe):
-    again = from_json(Recipe, json.loads(json.dumps(to_json(recipe))))
+    again = from_json(Recipe, json.loads(json.dumps(to_json(recipe))), "recipe", RecipeError)
     assert again == recipe
     assert differences(again, recipe) == []
 
@@ -266,9 +267,9 @@ def test_every_recipe_of_every_method_survives_json(recipe):
         ("batch", {"robots": 3}, r"recipe\.batch\.robots is not known; did you mean robot\?"),
         ("batch", {"zebra": 3}, r"recipe\.batch\.zebra is not known; it may have robot, human"),
         ("batch", 3, r"recipe\.batch must be an object, got 3"),
-        ("seed", "0", r"recipe\.seed must be of type int, got '0'"),
-        ("seed", True, r"recipe\.seed must be of type int, got True"),
-        ("segment_mask", 1, r"recipe\.segment_mask must be of type bool, got 1"),
+        ("seed", "0", r"recipe\.seed must be a whole number, got '0'"),
+        ("seed", True, r"recipe\.seed must be a whole number, got True"),
+        ("segment_mask", 1, r"recipe\.segment_mask must be true or false, got 1"),
         ("normalisation", "none", r"recipe\.normalisation must be one of zscore, quantile, got 'none'"),
         ("policy", {"cameras": ["head", "chest"]}, r"recipe\.policy\.cameras\[1\] must be one of head, .*'chest'"),
         ("policy", {"cameras": "head"}, r"recipe\.policy\.cameras must be a list"),
@@ -278,14 +279,14 @@ def test_every_recipe_of_every_method_survives_json(recipe):
 def test_json_that_is_not_a_recipe_is_refused_by_the_name_of_the_field(where, value, message):
     record = to_json(paper("cube_stack"))
     with pytest.raises(RecipeError, match=message):
-        from_json(Recipe, {**record, where: value})
+        from_json(Recipe, {**record, where: value}, "recipe", RecipeError)
 
 
 def test_a_recipe_without_what_it_must_have_is_refused_by_the_name_of_the_field():
     record = to_json(paper("cube_stack"))
     del record["task"]
     with pytest.raises(RecipeError, match=r"recipe\.task is missing"):
-        from_json(Recipe, record)
+        from_json(Recipe, record, "recipe", RecipeError)
 
 
 def test_dotted_settings_change_just_those_fields():

@@ -752,7 +752,8 @@ def test_names_from_files_cannot_become_markup(tmp_path):
 
 def test_commands_cover_uneven_seeds_and_changed_settings(tmp_path):
     from egorecovery.experiments import suite_named
-    from egorecovery.policy.config_json import changed, to_json
+    from egorecovery.policy.config_json import changed
+    from egorecovery.storage.typed_json import to_json
     from egorecovery.training import RECIPES
 
     out = make_suite(tmp_path / "runs")

@@ -11,7 +11,7 @@ import zarr
 
 from egorecovery.episodes import Camera, EpisodeStore, FrameReader, Source
 from egorecovery.episodes.layout import STREAMS
-from egorecovery.episodes.store import stage
+from egorecovery.episodes.store_writer import stage
 from egorecovery.errors import EpisodeExists, EpisodeNotFound, StoreDamaged, StoreError, StoreLocked
 from egorecovery.storage.checksummed_json import with_checksum
 from making import make_camera, make_episode

@@ -13,7 +13,7 @@ from egorecovery.episodes import EpisodeStore, Source
 from egorecovery.errors import RecipeError, TrainingStopped
 from egorecovery.policy.checkpoint import open_checkpoint
 from egorecovery.recovery import Annotation, AnnotationJournal
-from egorecovery.training import frame_table, loop
+from egorecovery.training import frame_table, run_setup
 from egorecovery.training.batch_sampler import StepPlan, plan_step
 from egorecovery.training.frame_table import FrameTable
 from egorecovery.training.logs import read_log
@@ -39,7 +39,7 @@ def weights_after(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[str, torch.
             state = {**self._weights.master.state_dict(), **self.optimiser.state()}
             seen[plan.step + 1] = {name: value.clone() for name, value in state.items()}
 
-    monkeypatch.setattr(loop, "TrainingStep", Watched)
+    monkeypatch.setattr(run_setup, "TrainingStep", Watched)
     return seen
 
 
@@ -166,7 +166,7 @@ def test_a_camera_that_was_not_recorded_is_refused_by_name(made_up, tmp_path, ca
     [
         ("optimisation.learning_rat", "1", "did you mean 'optimisation.learning_rate'?"),
         ("policy.vision.with", "1", "there is no setting 'policy.vision.with'"),
-        ("optimisation.steps", "many", "optimisation.steps must be of type int, got 'many'"),
+        ("optimisation.steps", "many", "optimisation.steps must be a whole number, got 'many'"),
         ("policy.width", "33", "width 33 is not a multiple of 2 heads"),
         ("policy.correction.intent_dim", "5", "labels of cube_stack have 4 intent dimensions"),
     ],

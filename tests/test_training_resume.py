@@ -19,7 +19,7 @@ from egorecovery.cli.main import main
 from egorecovery.episodes import EpisodeStore
 from egorecovery.intent import label_store
 from egorecovery.policy.checkpoint import FILES, incomplete, latest, open_checkpoint
-from egorecovery.training import loop
+from egorecovery.training import run_setup
 from egorecovery.training.batch_sampler import StepPlan
 from egorecovery.training.logs import cut_log, read_log
 from egorecovery.training.step import TrainingStep
@@ -80,7 +80,7 @@ def signalled_in_step(index: int, monkeypatch: pytest.MonkeyPatch, number: int =
                 os.kill(os.getpid(), number)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "TrainingStep", Signalled)
+        patch.setattr(run_setup, "TrainingStep", Signalled)
         yield
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from egorecovery.episodes import Camera
 from egorecovery.policy import checkpoint
-from egorecovery.policy.config_json import to_json
+from egorecovery.storage.typed_json import to_json
 from egorecovery.training.recipe import demo
 from tiny_policy import statistics, tiny_policy
 

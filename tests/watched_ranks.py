@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from egorecovery.cli.main import main
-from egorecovery.training import Recipe, distributed_stop, loop
+from egorecovery.training import Recipe, distributed_stop, run_setup
 from egorecovery.training.batch_sampler import StepPlan
 from egorecovery.training.frame_table import FrameTable
 from egorecovery.training.step import TrainingStep
@@ -49,7 +49,7 @@ def watched(order: dict[str, Any]) -> dict[str, Any]:
                 changed.add(path)
 
     sys.addaudithook(note)
-    loop.TrainingStep = Watched
+    run_setup.TrainingStep = Watched
     code = main(order["arguments"])
     return {"code": code, "rows": rows, "changed": sorted(changed)}
 

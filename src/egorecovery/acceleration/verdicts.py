@@ -8,16 +8,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from egorecovery.acceleration.kernels.dispatch import triton
+from egorecovery.errors import EgoRecoveryError
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.bounded_json import BadJson, parse_json
 from egorecovery.storage.checksummed_json import digest
+from egorecovery.storage.typed_json import from_json, to_json
 
 Say = Callable[[str], None]
 TIMEOUT_S = 600  # of a check: kernels are compiled first, which takes longer than the check itself
@@ -43,7 +45,7 @@ def passes_parity_check(device: torch.device, precision: torch.dtype, say: Say, 
             if verdict is None:
                 verdict = _checked(name, device, precision, say, check)
                 if verdict is not None:
-                    record = {"kind": kind, **asdict(verdict)}
+                    record = {"kind": kind, **to_json(verdict)}
                     write_file(file, (json.dumps(known | {digest(kind): record}, indent=1) + "\n").encode())
     except OSError as error:
         say(f"the verdict of the parity check cannot be kept in {file} ({error})")
@@ -120,10 +122,11 @@ def _parsed(payload: bytes) -> Any:
 
 
 def _verdict_in(record: Any) -> Verdict | None:
-    if not isinstance(record, dict):
+    try:
+        known = {name: record[name] for name in ("passed", "words")}  # beside them is the kind of GPU
+        return from_json(Verdict, known, "verdict", EgoRecoveryError)
+    except (EgoRecoveryError, LookupError, TypeError):
         return None
-    passed, words = record.get("passed"), record.get("words")
-    return Verdict(passed=passed, words=words) if isinstance(passed, bool) and isinstance(words, str) else None
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from egorecovery.episodes import Camera, EpisodeId, Provenance, Source, Task
 from egorecovery.errors import CaptureError, EgoRecoveryError
 from egorecovery.motion import KeypointOrder
 from egorecovery.storage.bounded_json import read_json
+from egorecovery.storage.typed_json import to_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,4 +196,4 @@ class RunningClip:
         """The time of the reset is known only after the clip is safe."""
         described = read_json(path, CaptureError)
         if described["provenance"]["reset_s"] != made.reset_s:
-            write_description(path, {**described, "provenance": {**asdict(made), "details": dict(made.details)}})
+            write_description(path, {**described, "provenance": to_json(made)})

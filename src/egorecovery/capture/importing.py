@@ -17,7 +17,7 @@ from egorecovery.capture.picture_fit import PictureFit
 from egorecovery.capture.recording import HandPoses, HandTracks, RawCamera, Recording, RobotLog
 from egorecovery.episodes import RATE_HZ, AcceptanceLimits, CameraStream, Episode, Provenance, check_episode
 from egorecovery.episodes.attempt_log import Attempt
-from egorecovery.episodes.store import StagedEpisode, StoreWriter, stage
+from egorecovery.episodes.store_writer import StagedEpisode, StoreWriter, stage
 from egorecovery.episodes.vocabulary import PICTURE_FIT
 from egorecovery.errors import EpisodeError, EpisodeExists, MotionError, PicturesDiffer, RecordingError, StoreDamaged
 from egorecovery.executors import run_jobs

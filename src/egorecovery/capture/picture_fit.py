@@ -2,8 +2,7 @@
 
 # H W a picture's height and width, S side of the square, N M its new rows and columns, K old ones that make one of them
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, cast, get_args
 
@@ -14,6 +13,7 @@ from numpy import ndarray
 from egorecovery.episodes.episode import Intrinsics
 from egorecovery.episodes.vocabulary import PICTURE_FIT
 from egorecovery.errors import EpisodeError
+from egorecovery.storage.typed_json import from_json, to_json
 
 Fit = Literal["letterbox", "crop", "exact"]
 FITS: tuple[Fit, ...] = get_args(Fit)
@@ -47,7 +47,7 @@ class PictureFit:
     """
 
     image_size: int
-    fit: Fit = "exact"
+    fit: Fit
 
     def __post_init__(self) -> None:
         if self.fit not in FITS:
@@ -65,16 +65,10 @@ class PictureFit:
 
     @classmethod
     def from_json(cls, record: object) -> "PictureFit":
-        if not isinstance(record, Mapping) or set(record) != {"image_size", "fit"}:
-            raise EpisodeError(f'{PICTURE_FIT} must be an object with "image_size" and "fit", got {record!r}')
-        size, fit = record["image_size"], record["fit"]
-        if not isinstance(size, int) or isinstance(size, bool) or fit not in FITS:
-            words = f"image_size is a whole number and fit one of {', '.join(FITS)}"
-            raise EpisodeError(f"{PICTURE_FIT}: {words}, got {record!r}")
-        return cls(size, fit)
+        return from_json(cls, record, PICTURE_FIT, EpisodeError)
 
     def to_json(self) -> dict[str, object]:
-        return asdict(self)
+        return to_json(self)
 
     def __str__(self) -> str:
         return f"{self.fit}:{self.image_size}"

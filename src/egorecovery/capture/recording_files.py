@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from egorecovery.motion import KeypointOrder
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import canonical
 from egorecovery.storage.containment import exists, inside, names_in, require_regular
+from egorecovery.storage.typed_json import to_json
 
 DESCRIPTION = "recording.json"
 FORMAT = "egorecovery-recording"
@@ -106,8 +107,8 @@ def description(
         "task": task.name,
         "active": [str(side) for side in task.active],
         "source": str(source),
-        "cameras": {str(camera): asdict(known) for camera, known in cameras.items()},
-        "provenance": {**asdict(provenance), "details": dict(provenance.details)},
+        "cameras": to_json(cameras),
+        "provenance": to_json(provenance),
     }
     return described if order is None else {**described, "keypoint_order": str(order)}
 

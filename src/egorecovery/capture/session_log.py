@@ -1,7 +1,7 @@
 """The collection log of a folder of raw recordings: what the recorder writes and the audit reads."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from egorecovery.episodes import EpisodeId, EpisodeStore, Provenance, Source, Ta
 from egorecovery.episodes.attempt_log import SIMULATED, Activity, ActivityKind, Attempt, AttemptLog
 from egorecovery.errors import CaptureError, EpisodeError
 from egorecovery.storage.containment import is_file, is_folder, names_in
+from egorecovery.storage.typed_json import to_json
 
 LOG = "collection.jsonl"
 KILLED = "the recorder was killed before the clip was accepted"
@@ -56,7 +57,7 @@ class SessionLog:
 
     def broken_off(self, name: EpisodeId, made: Provenance) -> dict[str, Any]:
         """What the log is to say if we are killed while this clip is recorded."""
-        return asdict(self.attempt(name, made, (KILLED,)))
+        return to_json(self.attempt(name, made, (KILLED,)))
 
     def require_clock(self) -> None:
         """A system clock that was set back would let an operator work twice at the same time."""

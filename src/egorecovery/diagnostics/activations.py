@@ -20,11 +20,11 @@ from egorecovery.episodes.reading import FrameReader
 from egorecovery.errors import RecipeError
 from egorecovery.intent import FrameLabels, data_hash
 from egorecovery.policy.checkpoint import Checkpoint, load_into, open_checkpoint
-from egorecovery.policy.config_json import from_json
 from egorecovery.policy.device import pick_device
 from egorecovery.policy.frame_batches import FrameBatch, frame_batches
 from egorecovery.policy.policy import Policy
 from egorecovery.storage.checksummed_json import file_sha256
+from egorecovery.storage.typed_json import from_json
 from egorecovery.training import Recipe, frame_table
 from egorecovery.training.image_source import require_size
 from egorecovery.training.splits import Pools, everything, in_order, select
@@ -44,7 +44,7 @@ class DiagnosedRun:
     def open(cls, path: Path, task: str, label: str) -> "DiagnosedRun":
         """A run's folder means its latest checkpoint. A run of another task is refused."""
         saved = open_checkpoint(path)
-        recipe: Recipe = from_json(Recipe, saved.recipe)
+        recipe: Recipe = from_json(Recipe, saved.recipe, "recipe", RecipeError)
         if recipe.task != task:
             raise RecipeError(f"{saved.path} was trained for {recipe.task}, not for {task}")
         return cls(label=label, checkpoint=saved, recipe=recipe)

@@ -7,7 +7,7 @@ FOLDER/diagnostics.json    every number, what could not be computed and why; wri
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from egorecovery.intent import IntentSpec, data_hash
 from egorecovery.storage.atomic_io import sync_directory, write_file
 from egorecovery.storage.checksummed_json import digest, file_sha256
 from egorecovery.storage.manifest import Manifest
+from egorecovery.storage.typed_json import to_json
 
 SCHEMA = 1
 COMPUTED_BY = 1  # raised by hand whenever the same store and policies come to give other numbers
@@ -78,7 +79,7 @@ class Diagnosis:
         return {
             **self.record,
             "figures": {name: f"{name}.png" for name in self.figures},
-            "not_computed": [asdict(missing) for missing in self.missing],
+            "not_computed": to_json(self.missing),
             "notes": self.notes,
         }
 

@@ -1,6 +1,6 @@
 """What a store tells without any policy: how comparable its targets are, and which failures it covers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from egorecovery.intent import FrameLabels, IntentSpec, labels_of
 from egorecovery.intent.statistics import pool_statistics
 from egorecovery.randomness import generator_for
 from egorecovery.recovery import AnnotationJournal
+from egorecovery.storage.typed_json import from_json
 from egorecovery.training import RECIPES
 from egorecovery.training.splits import everything
 from egorecovery.workcell.scene import OBJECT_M
@@ -96,13 +97,11 @@ class StartCoverage:
 
 def _start(name: str, recorded: object) -> Start:
     """Details of an episode are whatever its recorder wrote: nothing in them is taken for granted."""
-    if isinstance(recorded, Mapping) and {"task", "kind", "mode", "parameters"} <= recorded.keys():
-        parameters = recorded["parameters"]
-        if isinstance(parameters, Mapping) and all(isinstance(value, int | float) for value in parameters.values()):
-            return Start(task=recorded["task"], kind=recorded["kind"], mode=recorded["mode"], parameters=parameters)
-    raise DiagnosticError(
-        f"{name} does not say which failure it began with (provenance.details.start); simulated episodes do"
-    )
+    if recorded is None:
+        raise DiagnosticError(
+            f"{name} does not say which failure it began with (provenance.details.start); simulated episodes do"
+        )
+    return from_json(Start, recorded, f"{name}: provenance.details.start", DiagnosticError)
 
 
 def _parameters(starts: Sequence[Start], mode: str, names: Sequence[str]) -> Float[ndarray, "N P"]:

@@ -1,14 +1,16 @@
 """Every attempt at an episode, kept or not, and the work around them: what the operator-hour accounting counts."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from egorecovery.episodes.episode import Provenance, checked_fields
+from egorecovery.episodes.episode import Provenance
 from egorecovery.episodes.vocabulary import EpisodeId, Source, Task
+from egorecovery.errors import EpisodeError
 from egorecovery.storage.journal import Journal
+from egorecovery.storage.typed_json import from_json, to_json
 
 SIMULATED = "simulated "  # how the name of an operator begins whose times nobody measured
 # Where neither a data set nor a person says when: its episodes are laid end to end from here.
@@ -65,7 +67,7 @@ class Attempt:
     @classmethod
     def of(cls, record: dict[str, Any]) -> "Attempt":
         """A line of the log, each field of its type."""
-        return cls(**checked_fields(cls, record, "attempt"))
+        return from_json(cls, record, "attempt", EpisodeError)
 
 
 class ActivityKind(StrEnum):
@@ -90,7 +92,7 @@ class Activity:
     @classmethod
     def of(cls, record: dict[str, Any]) -> "Activity":
         """A line of the log, each field of its type."""
-        return cls(**checked_fields(cls, record, "activity"))
+        return from_json(cls, record, "activity", EpisodeError)
 
 
 class AttemptLog:
@@ -100,10 +102,10 @@ class AttemptLog:
         self.journal = Journal(path, check=_line)
 
     def add_activity(self, activity: Activity) -> None:
-        self.journal.append(asdict(activity))
+        self.journal.append(to_json(activity))
 
     def add(self, attempt: Attempt) -> None:
-        self.journal.append({**asdict(attempt), "reasons": list(attempt.reasons)})
+        self.journal.append(to_json(attempt))
 
     def attempts(self) -> list[Attempt]:
         """Each attempt once, with its latest verdict: importing a recording again costs no operator time."""

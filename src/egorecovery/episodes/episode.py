@@ -2,10 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, UInt16
@@ -23,48 +21,7 @@ from egorecovery.episodes.vocabulary import (
     episode_id,
 )
 from egorecovery.errors import EpisodeError
-
-# Types of fields that JSON can give, the classes it gives them as, and words for them.
-JSON_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
-    str: ((str,), "text"),
-    bool: ((bool,), "true or false"),
-    int: ((int,), "a whole number"),
-    int | None: ((int, type(None)), "a whole number or null"),
-    float: ((int, float), "a number"),
-    Mapping[str, object]: ((dict,), "an object"),
-}
-
-
-def checked_fields(kind: type, record: object, name: str) -> dict[str, Any]:
-    """A JSON object whose fields are those of a dataclass, each of its type; `name` is for messages."""
-    if not isinstance(record, dict):
-        raise EpisodeError(f"{name} must be an object, got {record!r}")
-    known = {each.name: each for each in fields(kind)}
-    for wanted in known.values():
-        if wanted.name not in record and wanted.default is wanted.default_factory is MISSING:
-            raise EpisodeError(f"{name}.{wanted.name} is missing")
-    unknown = [found for found in record if found not in known]
-    if unknown:
-        raise EpisodeError(f"{name}.{unknown[0]} is not known; it may have {', '.join(known)}")
-    return {found: _checked(known[found].type, value, f"{name}.{found}") for found, value in record.items()}
-
-
-def _checked(kind: Any, value: Any, name: str) -> Any:
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        if value not in list(kind):
-            raise EpisodeError(f"{name} must be one of {', '.join(kind)}, got {value!r}")
-        return kind(value)
-    if kind == tuple[str, ...]:
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise EpisodeError(f"{name} must be a list of texts, got {value!r}")
-        return tuple(value)
-    classes, words = JSON_KINDS[kind]
-    if not isinstance(value, classes) or (isinstance(value, bool) and kind is not bool):  # to Python a bool is an int
-        raise EpisodeError(f"{name} must be {words}, got {value!r}")
-    try:
-        return float(value) if kind is float else value  # 2 and 2.0 are the same number of seconds
-    except OverflowError:
-        raise EpisodeError(f"{name} is too large for a number") from None
+from egorecovery.storage.typed_json import from_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +42,7 @@ class Intrinsics:
     @classmethod
     def from_json(cls, record: object, name: str) -> "Intrinsics":
         """`name` is where the record stands, for messages."""
-        return cls(**checked_fields(cls, record, name))
+        return from_json(cls, record, name, EpisodeError)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,7 +80,7 @@ class Provenance:
     @classmethod
     def from_json(cls, record: object) -> "Provenance":
         """What a recording rig wrote, not trusted: every field is checked and named."""
-        made = cls(**checked_fields(cls, record, "provenance"))
+        made = from_json(cls, record, "provenance", EpisodeError)
         started, stopped = (_moment(f"provenance.{name}", getattr(made, name)) for name in ("started_at", "stopped_at"))
         if (started.tzinfo is None) != (stopped.tzinfo is None):
             raise EpisodeError(

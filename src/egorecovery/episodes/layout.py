@@ -5,7 +5,6 @@ import mmap
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from struct import Struct
 from typing import Any
@@ -13,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from egorecovery.episodes.episode import CameraStream, Episode, Intrinsics, Provenance, checked_fields
+from egorecovery.episodes.episode import CameraStream, Episode, Intrinsics, Provenance
 from egorecovery.episodes.frames import JpegFrames
 from egorecovery.episodes.vocabulary import RATE_HZ, Camera, EpisodeId, Side, Source, Task, episode_id
 from egorecovery.errors import EpisodeError, StoreDamaged
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.containment import files_below, inside, is_file, open_file
+from egorecovery.storage.typed_json import from_json, to_json
 
 GROUP = "episode.zarr"  # inside the episode's directory, beside its manifest
 STREAMS = ("timestamps_s", "state", "action", "effector_m", "reliable")
@@ -72,10 +72,10 @@ def describe(episode: Episode) -> dict[str, Any]:
         "frames": len(episode),
         "rate_hz": RATE_HZ,
         "cameras": {
-            str(camera): {**asdict(stream.intrinsics), "depth": stream.depth_mm is not None}
+            str(camera): {**to_json(stream.intrinsics), "depth": stream.depth_mm is not None}
             for camera, stream in episode.cameras.items()
         },
-        "provenance": {**asdict(episode.provenance), "details": dict(episode.provenance.details)},
+        "provenance": to_json(episode.provenance),
     }
 
 
@@ -118,7 +118,7 @@ def read_group(directory: Path) -> Episode:
                 Camera(name): _read_camera(inside(directory, GROUP, "cameras", Camera(name)), facts)
                 for name, facts in attributes["cameras"].items()
             },
-            provenance=Provenance(**checked_fields(Provenance, attributes["provenance"], "provenance")),
+            provenance=from_json(Provenance, attributes["provenance"], "provenance", EpisodeError),
             **{name: read_stream(directory, name) for name in STREAMS},
             **{name: read_stream(directory, name) for name in OPTIONAL_STREAMS if has_stream(directory, name)},
         )

@@ -1,7 +1,7 @@
 """The rules of a comparison: which starts, how long, and how a policy's chunks are executed."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from egorecovery.episodes import RATE_HZ
 from egorecovery.errors import RecipeError
 from egorecovery.randomness import generator_for
+from egorecovery.storage.typed_json import to_json
 from egorecovery.workcell.appearance import PLAIN
 from egorecovery.workcell.rules import Protocol
 from egorecovery.workcell.scene import TaskScene
@@ -88,7 +89,7 @@ class EvaluationProtocol:
 
     def identity(self) -> dict[str, Any]:
         """What must be equal for two results to be comparable, or for one to replace the other."""
-        decides = {name: value for name, value in asdict(self).items() if name != "rollouts"}
+        decides = {name: value for name, value in to_json(self).items() if name != "rollouts"}
         if not self.state_dropout:  # younger than published results, which keep their identity
             del decides["state_dropout"]
         if not self.camera_size:
@@ -139,4 +140,4 @@ def draw_start(protocol: EvaluationProtocol, scene: TaskScene, regime: Regime, i
 
 
 def _plain(start: Start) -> Start:
-    return Start.of({**start.record(), "appearance": PLAIN})
+    return replace(start, appearance=PLAIN)

@@ -5,15 +5,16 @@ reading them together: a line that is there twice counts once, two that contradi
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any
 
 from egorecovery.errors import EgoRecoveryError
-from egorecovery.evaluation.protocol import REGIMES, EvaluationProtocol, Regime
+from egorecovery.evaluation.protocol import EvaluationProtocol, Regime
 from egorecovery.evaluation.rollout import Ending, Result
 from egorecovery.storage.checksummed_json import digest
 from egorecovery.storage.journal import Journal
+from egorecovery.storage.typed_json import Must, between, from_json, to_json
 from egorecovery.workcell.starts import Start
 
 SCHEMA = 1
@@ -22,6 +23,14 @@ GATE_DECIMALS = INTENT_DECIMALS = 3
 
 class ResultsError(EgoRecoveryError):
     """Results that cannot be read, or that contradict each other."""
+
+
+MOST = 10**9  # of anything that is counted
+Number = Annotated[int | float, between(-1e15, 1e15)]  # as it was written: 1 stays 1, and 1.0 stays 1.0
+
+
+def _naming(field: str) -> Must:
+    return Must(f"that has a text {field}", lambda record: isinstance(record.get(field), str))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,20 +51,20 @@ class RolloutRecord:
     subject: Subject
     task: str
     regime: Regime
-    index: int  # of the start
-    start: Mapping[str, Any]
-    protocol: Mapping[str, Any]
+    index: Annotated[int, between(0, MOST)]  # of the start
+    start: Annotated[Mapping[str, Any], _naming("mode")]
+    protocol: Annotated[Mapping[str, Any], _naming("starts_seed")]
     outcome: Result
     reason: str
-    duration_s: float
-    retries: int  # see rollout.Attempts
-    decisions: int
-    gate_trace: tuple[float, ...] = ()  # one per decision; empty for policies without a gate
+    duration_s: Number
+    retries: Annotated[int, between(-MOST, MOST)]  # see rollout.Attempts
+    decisions: Annotated[int, between(-MOST, MOST)]
+    gate_trace: tuple[Number, ...] = ()  # one per decision; empty for policies without a gate
     batch_rows: int = 1  # of every inference
     unreachable_targets: int = 0  # effector targets out of the arms' reach, replaced by the nearest pose
     # One per decision, a number per coefficient. Younger than published results: left out of a line where empty, and
     # no part of what two lines of one rollout must agree on.
-    intent_trace: tuple[tuple[float, ...], ...] = field(default=(), compare=False)
+    intent_trace: tuple[tuple[Number, ...], ...] = field(default=(), compare=False)
 
     @classmethod
     def of_ending(
@@ -111,59 +120,27 @@ class RolloutRecord:
         return (str(self.protocol["starts_seed"]), self.task, self.regime, self.index)
 
     def record(self) -> dict[str, Any]:
-        fields = {**asdict(self), "schema": SCHEMA, "mode": self.mode, "gate_trace": list(self.gate_trace)}
-        intents = [list(intent) for intent in fields.pop("intent_trace")]
-        return {**fields, "intent_trace": intents} if intents else fields
+        fields = {**to_json(self), "schema": SCHEMA, "mode": self.mode}
+        if not self.intent_trace:
+            del fields["intent_trace"]
+        return fields
 
     @classmethod
     def of(cls, record: Mapping[str, Any], where: str = "a result") -> "RolloutRecord":
-        fields = dict(record)
-        schema = fields.pop("schema", None)
-        if schema != SCHEMA:
-            raise ResultsError(f"{where} has schema {schema}, this version reads {SCHEMA}; evaluate again")
-        try:
-            fields.pop("mode")
-            subject = Subject(**fields.pop("subject"))
-            intents = tuple(map(tuple, fields.pop("intent_trace", ())))
-            gates = tuple(fields.pop("gate_trace"))
-            rollout = cls(**fields, subject=subject, gate_trace=gates, intent_trace=intents)
-            wrong = rollout._wrong_fields()
-        except (AttributeError, TypeError, KeyError) as error:
-            raise ResultsError(f"{where} is not a rollout: {error}") from error
-        if wrong:
-            raise ResultsError(f"{where} is not a rollout: {wrong[0]} is {getattr(rollout, wrong[0])!r:.80}")
-        return rollout
-
-    def _wrong_fields(self) -> list[str]:
-        """Those that are not of their type: a stranger may have sealed the line."""
-        whole = {
-            "subject": isinstance(self.subject.policy, str) and isinstance(self.subject.policy_hash, str),
-            "task": isinstance(self.task, str),
-            "regime": self.regime in REGIMES,
-            "index": type(self.index) is int and 0 <= self.index < 10**9,
-            "start": isinstance(self.start, Mapping) and isinstance(self.start["mode"], str),
-            "protocol": isinstance(self.protocol, Mapping) and isinstance(self.protocol["starts_seed"], str),
-            "outcome": self.outcome in get_args(Result),
-            "reason": isinstance(self.reason, str),
-            "duration_s": _is_number(self.duration_s),
-            "retries": type(self.retries) is int and abs(self.retries) < 10**9,
-            "decisions": type(self.decisions) is int and abs(self.decisions) < 10**9,
-            "gate_trace": all(map(_is_number, self.gate_trace)),
-            "intent_trace": all(_is_number(value) for intent in self.intent_trace for value in intent),
-        }
-        return [name for name, fits in whole.items() if not fits]
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return abs(value) < 1e15  # NaN is not
+        if record.get("schema") != SCHEMA:
+            raise ResultsError(
+                f"{where} has schema {record.get('schema')}, this version reads {SCHEMA}; evaluate again"
+            )
+        if "mode" not in record:
+            raise ResultsError(f"{where} is not a rollout: mode is missing")
+        fields = {name: value for name, value in record.items() if name not in ("schema", "mode")}
+        return from_json(cls, fields, f"{where} is not a rollout: ", ResultsError)
 
 
 def rollout_key(subject: Subject, task: str, regime: Regime, index: int, protocol_identity: Mapping[str, Any]) -> str:
     return digest(
         {
-            "subject": asdict(subject),
+            "subject": to_json(subject),
             "task": task,
             "regime": regime,
             "index": index,

@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.evaluation.results import ResultFile, ResultsError, RolloutRecord
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.containment import exists, is_file, is_folder, names_in
+from egorecovery.storage.typed_json import Must, from_json
 
 # `evaluate` writes STEM-TASK-REGIME-INDEX-KEY.mp4 beside STEM.jsonl (older films lack the key); an experiment writes
 # films/REGIME_INDEX[_MODE]_OUTCOME beside a cell's rollouts.jsonl. Anything else says in a films.json beside the
@@ -19,6 +21,7 @@ _IN_CELL = re.compile(r"(?P<regime>initial|recovery)_(?P<index>\d+)_(?:\w+_)?(?P
 FILMS = "films"
 VIDEO_NAMES = (".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v")
 FILM_LIST = "films.json"  # {key of the rollout: path of its film}
+FileName = Annotated[str, Must("that can name a file", lambda text: "\0" not in text)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,10 +101,8 @@ def _listed(results: Path) -> dict[str, Path]:
     path = results.with_name(FILM_LIST)
     if not exists(path):
         return {}
-    films = read_json(path, ResultsError, "export the session again")
-    wrong = [key for key, film in films.items() if not isinstance(film, str) or "\0" in film]
-    if wrong:
-        raise ResultsError(f"{path}: {wrong[0][:80]!r} names no film; export the session again")
+    advice = "export the session again"
+    films = from_json(Mapping[str, FileName], read_json(path, ResultsError, advice), f"{path}: ", ResultsError, advice)
     # The videos that people scored may lie anywhere. A list from elsewhere could name any file: only videos count.
     paths = {key: results.parent / film for key, film in films.items()}
     return {key: film for key, film in paths.items() if film.suffix.lower() in VIDEO_NAMES and is_file(film)}

@@ -8,8 +8,9 @@ from typing import Any
 from egorecovery.errors import RecipeError
 from egorecovery.evaluation.protocol import EvaluationProtocol
 from egorecovery.experiments.condition import Condition, episode_counts
-from egorecovery.policy.config_json import changed, to_json
+from egorecovery.policy.config_json import changed
 from egorecovery.storage.checksummed_json import digest
+from egorecovery.storage.typed_json import to_json
 from egorecovery.training import METHODS, Recipe
 from egorecovery.training.human_supervision import HumanSupervision
 from egorecovery.workcell.collection import Order

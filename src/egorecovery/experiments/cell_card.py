@@ -1,28 +1,101 @@
 """The card of a finished cell, read as a stranger may have written it: every field of its type, bound to its files."""
 
-import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, Literal, Required, TypedDict, get_args
 
+from egorecovery.episodes import Source
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.evaluation.protocol import REGIMES
 from egorecovery.evaluation.results import ResultFile, RolloutRecord
 from egorecovery.policy.action_source import GateUse
 from egorecovery.storage.checksummed_json import file_sha256, read_checksummed
 from egorecovery.storage.containment import exists, inside, is_file
+from egorecovery.storage.typed_json import Must, between, from_json
 
 SCHEMA = 1
-CARD, ROLLOUTS, LOG = "cell.json", "rollouts.jsonl", "log.jsonl"
-BOUND = (ROLLOUTS, LOG)  # their SHA-256 are in the card, where it is not older than that
-_LONGEST_NAME = 128
-_HASH = re.compile(r"[0-9a-f]{1,64}")
-_SOURCES = {"robot_success", "robot_recovery", "human_success", "human_recovery"}
+CARD = "cell.json"
+BoundFile = Literal["rollouts.jsonl", "log.jsonl"]  # their SHA-256 are in the card, where it is not older than that
+ROLLOUTS, LOG = BOUND = get_args(BoundFile)
+
+Name = Annotated[str, Must("of 1 to 128 printable letters", lambda text: 0 < len(text) <= 128 and text.isprintable())]
+Text = Annotated[str, Must("of at most 2,000 letters", lambda text: len(text) <= 2000)]
+Count = Annotated[int, between(0, 10**12)]
+Number = Annotated[int | float, between(-1e15, 1e15)]
+Hash = Annotated[str, Must("that is a SHA-256", lambda text: bool(re.fullmatch(r"[0-9a-f]{1,64}", text)))]
 
 
 class CardError(EgoRecoveryError):
     """A cell's card that is not as this program writes it, or whose files are not those it speaks of."""
+
+
+class _Intervention(TypedDict, total=False):
+    zero_intent: bool
+    gate: GateUse
+
+
+class _Recipe(TypedDict, total=False):
+    name: Text
+
+
+class _Protocol(TypedDict, total=False):
+    name: Text
+    rollouts: Count
+    starts_seed: Text
+    replan_steps: Count
+
+
+class _Hardware(TypedDict, total=False):
+    device: Text
+    cpu_count: Count
+
+
+class _Training(TypedDict, total=False):
+    seconds: Number
+    steps: Count
+    samples_per_s: Number
+    scores: Mapping[Text, Number | None]
+
+
+class _Evaluation(TypedDict, total=False):
+    seconds: Number
+    versions: Mapping[Text, Text]
+
+
+class CellCard(TypedDict, total=False):
+    """What is checked of a card: older ones have fewer fields, newer ones may have more."""
+
+    suite: Name
+    task: Required[Name]
+    method: Required[Name]
+    seed: Required[Count]
+    budget: Required[Mapping[Source, Count]]
+    variant: Name | None
+    intervention: _Intervention
+    robot_failures: Name
+    humans: Name
+    recipe: _Recipe
+    protocol: _Protocol
+    orders: list[Any]
+    recipe_hash: Text
+    data_hash: Text
+    cell_hash: Text
+    training_id: Text
+    training: _Training
+    evaluation: _Evaluation
+    hardware: _Hardware
+    revision: Text | None
+    finished_at: Text
+    files: Mapping[BoundFile, Hash]
+
+
+class TrainingCard(TypedDict):
+    """What is checked of a `training.json`."""
+
+    seconds: Number
+    hardware: _Hardware
+    data_hash: Text
 
 
 def read_cell_card(folder: Path) -> dict[str, Any]:
@@ -31,14 +104,7 @@ def read_cell_card(folder: Path) -> dict[str, Any]:
     card = read_checksummed(path)
     if card.get("schema") != SCHEMA:
         raise CardError(f"{path} has schema {card.get('schema')}, this version reads {SCHEMA}")
-    lacking = [name for name in ("task", "method", "seed", "budget") if name not in card]
-    if lacking:
-        raise CardError(f"{path} lacks {', '.join(lacking)}")
-    wrong = [name for name, fits in _FIELDS.items() if name in card and not fits(card[name])]
-    if wrong:
-        words = repr(card[wrong[0]])
-        raise CardError(f"{path}: {wrong[0]} is not as this program writes it: {words[:80]}; run the cell again")
-    return card
+    return from_json(CellCard, card, f"{path}: ", CardError, "run the cell again")
 
 
 def require_bound(folder: Path, card: Mapping[str, Any]) -> None:
@@ -73,73 +139,6 @@ def require_whole(folder: Path, card: Mapping[str, Any]) -> list[RolloutRecord]:
 def bound_files(folder: Path) -> dict[str, str]:
     """What a new card says of the files beside it."""
     return {name: file_sha256(inside(folder, name)) for name in BOUND if exists(folder / name)}
-
-
-def is_text(value: object, longest: int = 2000) -> bool:
-    return isinstance(value, str) and len(value) <= longest
-
-
-def is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value < 10**12
-
-
-def is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return abs(value) < 1e15 and math.isfinite(value)
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isprintable()
-
-
-def _is_hash(value: object) -> bool:
-    return isinstance(value, str) and bool(_HASH.fullmatch(value))
-
-
-def _or_none(fits: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: value is None or fits(value)
-
-
-def _object(**wanted: Callable[[Any], bool]) -> Callable[[object], bool]:
-    """An object whose known fields, as far as they are there, are of their types."""
-    return lambda value: (
-        isinstance(value, dict) and all(name not in value or fits(value[name]) for name, fits in wanted.items())
-    )
-
-
-def _each(names: Callable[[object], bool], values: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, dict) and all(names(name) and values(entry) for name, entry in value.items())
-
-
-_FIELDS: dict[str, Callable[[Any], bool]] = {
-    "suite": _is_name,
-    "task": _is_name,
-    "method": _is_name,
-    "seed": is_count,
-    "budget": _each(lambda name: name in _SOURCES, is_count),
-    "variant": _or_none(_is_name),
-    "intervention": _object(
-        zero_intent=lambda value: type(value) is bool, gate=lambda value: value in get_args(GateUse)
-    ),
-    "robot_failures": _is_name,
-    "humans": _is_name,
-    "recipe": _object(name=is_text),
-    "protocol": _object(name=is_text, rollouts=is_count, starts_seed=is_text, replan_steps=is_count),
-    "orders": lambda value: isinstance(value, list),
-    "recipe_hash": is_text,
-    "data_hash": is_text,
-    "cell_hash": is_text,
-    "training_id": is_text,
-    "training": _object(
-        seconds=is_number, steps=is_count, samples_per_s=is_number, scores=_each(is_text, _or_none(is_number))
-    ),
-    "evaluation": _object(seconds=is_number, versions=_each(is_text, is_text)),
-    "hardware": _object(device=is_text, cpu_count=is_count),
-    "revision": _or_none(is_text),
-    "finished_at": is_text,
-    "files": _each(lambda name: name in BOUND, _is_hash),
-}
 
 
 def cell_problem(folder: Path) -> str | None:

@@ -24,7 +24,7 @@ from typing import Any
 from egorecovery.errors import EgoRecoveryError, StoreDamaged
 from egorecovery.evaluation.results import ResultFile, Subject
 from egorecovery.experiments.cell import CellPlan, without_unused_settings
-from egorecovery.experiments.cell_card import CARD, LOG, ROLLOUTS, bound_files, is_text, read_cell_card, require_bound
+from egorecovery.experiments.cell_card import CARD, LOG, ROLLOUTS, Name, bound_files, read_cell_card, require_bound
 from egorecovery.policy.config_json import differences
 from egorecovery.storage.atomic_io import remove_drafts_of_the_dead, write_file
 from egorecovery.storage.bounded_json import read_json
@@ -41,6 +41,7 @@ from egorecovery.storage.containment import (
 )
 from egorecovery.storage.lock import WriterLock
 from egorecovery.storage.manifest import MANIFEST
+from egorecovery.storage.typed_json import from_json
 
 SCHEMA = 1
 # Raised by hand whenever tasks, labels, policy or protocol come to compute something else from the same settings, or
@@ -100,8 +101,7 @@ class ExperimentFolder:
             raise FolderError(f"{self.root} is not the folder of an experiment: it has no suite.json") from None
         except KeyError as error:
             raise FolderError(f"{path} is not the card of a suite ({error!r}); run the suite again into it") from None
-        if not is_text(name, 128):
-            raise FolderError(f"{path}: suite must be a name, got {str(name)[:80]}")
+        from_json(Name, name, f"{path}: suite", FolderError)
         if schema != SCHEMA:
             raise FolderError(f"{path} has schema {schema}, this version reads {SCHEMA}")
         return record

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from egorecovery.episodes import EpisodeStore
-from egorecovery.errors import EgoRecoveryError, StoreDamaged, StoreLocked
+from egorecovery.errors import EgoRecoveryError, RecipeError, StoreDamaged, StoreLocked
 from egorecovery.executors import cores
-from egorecovery.experiments.cell_card import is_number
+from egorecovery.experiments.cell_card import TrainingCard
 from egorecovery.experiments.plan import Training
-from egorecovery.policy.config_json import from_json, to_json
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
 from egorecovery.storage.containment import exists, inside, is_folder, names_in, open_for_append, remove
+from egorecovery.storage.typed_json import from_json, to_json
 from egorecovery.training import Recipe
 from egorecovery.training.logs import read_log, run_lock
 from egorecovery.training.stopping import SAVED_AND_STOPPED
@@ -64,7 +64,7 @@ class TrainingJob:
         record = read_checksummed(path)
         try:
             return cls(
-                recipe=from_json(Recipe, record["recipe"]),
+                recipe=from_json(Recipe, record["recipe"], "recipe", RecipeError),
                 store=Path(record["store"]),
                 run=run,
                 device=record["device"],
@@ -80,10 +80,8 @@ def training_card(run: Path) -> dict[str, Any] | None:
     path = inside(run, "training.json")
     if not exists(path) or not any(exists(checkpoint / "checkpoint.json") for checkpoint in _checkpoints(run)):
         return None
-    card = read_checksummed(path)
-    if not (is_number(card.get("seconds")) and isinstance(card.get("hardware"), dict) and "data_hash" in card):
-        raise StoreDamaged(f"{path} is not the card of a training; remove it, and the training is looked at again")
-    return card
+    advice = "remove the file, and the training is looked at again"
+    return from_json(TrainingCard, read_checksummed(path), f"{path}: ", StoreDamaged, advice)
 
 
 def _checkpoints(run: Path) -> list[Path]:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from egorecovery.export.lerobot_episodes import CAMERAS, bookkeeping, columns, f
 from egorecovery.export.lerobot_statistics import Statistics, levels, of_levels, of_numbers
 from egorecovery.export.lerobot_video import Film, VideoCodec
 from egorecovery.intent import FrameLabels
+from egorecovery.storage.typed_json import to_json
 
 FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
 DATA, VIDEO, EPISODES = f"data/{FILE}.parquet", f"videos/{{video_key}}/{FILE}.mp4", f"meta/episodes/{FILE}.parquet"
@@ -188,14 +188,13 @@ def key_of(camera: Camera) -> str:
 
 def _about(episode: Episode) -> dict[str, Any]:
     """What LeRobot has no place for."""
-    made = asdict(episode.provenance)
     return {
         "id": episode.id,
         "task": episode.task.name,
         "active": [str(side) for side in episode.task.active],
         "source": str(episode.source),
-        "cameras": {str(camera): asdict(stream.intrinsics) for camera, stream in episode.cameras.items()},
-        "provenance": {**made, "details": dict(episode.provenance.details)},
+        "cameras": {str(camera): to_json(stream.intrinsics) for camera, stream in episode.cameras.items()},
+        "provenance": to_json(episode.provenance),
     }
 
 

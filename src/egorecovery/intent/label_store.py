@@ -1,8 +1,8 @@
 """Labels on disk: one safetensors file per episode and a sealed card that says what they were derived from."""
 
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, TypedDict
 
 import numpy as np
 from safetensors import SafetensorError
@@ -17,13 +17,25 @@ from egorecovery.storage.atomic_io import remove_drafts_of_the_dead, write_file
 from egorecovery.storage.checksummed_json import digest, file_sha256, read_checksummed, with_checksum
 from egorecovery.storage.containment import exists, inside, is_folder, names_in, read_bytes
 from egorecovery.storage.manifest import Damage
+from egorecovery.storage.typed_json import Must, from_json, to_json
 
 VERSION = 2  # raised when the same input would give other labels
 
 
+_VERDICTS = {verdict.name.lower() for verdict in Verdict}
+
+
+class LabelCard(TypedDict):
+    """What labels were derived from, and how many frames have which verdict."""
+
+    key: str
+    arrays: str  # SHA-256
+    counts: Mapping[Annotated[str, Must("that names a verdict", lambda name: name in _VERDICTS)], int]
+
+
 def inputs_key(card: EpisodeCard, boundary: int | None, spec: IntentSpec) -> str:
     """Changes if and only if the labels could: recording, boundary, spec or this code."""
-    return digest({"version": VERSION, "episode": card.content, "boundary": boundary, "spec": asdict(spec)})
+    return digest({"version": VERSION, "episode": card.content, "boundary": boundary, "spec": to_json(spec)})
 
 
 class LabelStore:
@@ -44,7 +56,7 @@ class LabelStore:
     def episodes(self) -> list[str]:
         return [Path(name).stem for name in names_in(self._folder()) if name.endswith(".json")]
 
-    def card(self, episode: str) -> dict[str, Any] | None:
+    def card(self, episode: str) -> LabelCard | None:
         """What whole labels were derived from; None where there are none, or damaged ones."""
         try:
             card = _checked_card(self._card(episode))
@@ -56,14 +68,14 @@ class LabelStore:
         """Whether there are labels, be they damaged."""
         return exists(self.root / f"{episode_id(episode)}.json")
 
-    def write(self, episode: str, key: str, labels: FrameLabels) -> dict[str, Any]:
+    def write(self, episode: str, key: str, labels: FrameLabels) -> LabelCard:
         """Arrays first, card last: the card is the commit."""
         self._folder().mkdir(exist_ok=True)
         self.remove(episode)  # links too, which are never written through
         write_file(self._arrays(episode), save(labels.arrays()))
         counts = {verdict.name.lower(): count for verdict, count in labels.counts().items()}
-        card = {"key": key, "arrays": file_sha256(self._arrays(episode)), "counts": counts}
-        write_file(self._card(episode), with_checksum(card))
+        card: LabelCard = {"key": key, "arrays": file_sha256(self._arrays(episode)), "counts": counts}
+        write_file(self._card(episode), with_checksum(dict(card)))
         return card
 
     def read(self, episode: str) -> FrameLabels:
@@ -119,17 +131,8 @@ class LabelStore:
         return damages
 
 
-def _checked_card(path: Path) -> dict[str, Any]:
-    card = read_checksummed(path)
-    counts, names = card.get("counts"), {verdict.name.lower() for verdict in Verdict}
-    whole = isinstance(card.get("key"), str) and isinstance(card.get("arrays"), str)
-    if (
-        not whole
-        or not isinstance(counts, dict)
-        or not all(name in names and type(count) is int for name, count in counts.items())
-    ):
-        raise StoreDamaged(f"{path} is not the card of labels; run 'egorecovery label'")
-    return card
+def _checked_card(path: Path) -> LabelCard:
+    return from_json(LabelCard, read_checksummed(path), f"{path}: ", StoreDamaged, "run 'egorecovery label'")
 
 
 def _labels_in(path: Path) -> FrameLabels:
@@ -150,5 +153,5 @@ def _labels_in(path: Path) -> FrameLabels:
     return FrameLabels(**arrays)
 
 
-def counts_of(card: dict[str, Any]) -> dict[Verdict, int]:
+def counts_of(card: LabelCard) -> dict[Verdict, int]:
     return {Verdict[name.upper()]: count for name, count in card["counts"].items()}

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from egorecovery.episodes import EpisodeCard, EpisodeStore, Source
 from egorecovery.errors import AnnotationError, StoreDamaged
 from egorecovery.executors import run_jobs
-from egorecovery.intent.current_labels import wanted_key
+from egorecovery.intent.current_labels import label_state, wanted_key
 from egorecovery.intent.frame_labels import Verdict, frame_labels
-from egorecovery.intent.label_store import LabelStore, counts_of
+from egorecovery.intent.label_store import LabelCard, LabelStore, counts_of
 from egorecovery.intent.target import IntentSpec
 from egorecovery.recovery import Annotation, AnnotationJournal
 
@@ -60,25 +59,24 @@ def label_store(
     label_files.remove_drafts()
     jobs: list[Job] = []
     for card, annotation in _annotated(store, on_damage):
-        tally = tallies[card.source]
-        key = wanted_key(card, annotation, spec)
-        if key is None:
-            if annotation is None and label_files.there(card.id):
-                raise StoreDamaged(
-                    f"{store.annotations_path}: {card.id} was annotated, for it has labels, and now it is not: lines "
-                    f"were lost; restore the file from a copy, or remove labels/{card.id}.json and annotate it again"
-                )
+        tally, known = tallies[card.source], label_files.card(card.id)
+        state = label_state(card, annotation, known, spec)
+        if state == "unannotated" and label_files.there(card.id):
+            raise StoreDamaged(
+                f"{store.annotations_path}: {card.id} was annotated, for it has labels, and now it is not: lines "
+                f"were lost; restore the file from a copy, or remove labels/{card.id}.json and annotate it again"
+            )
+        if state in ("unannotated", "discarded"):
             label_files.remove(card.id)
-            if annotation is None:
-                tally.unannotated += 1
-            else:
-                tally.discarded += 1
-            continue
-        known = label_files.card(card.id)
-        if known is not None and known["key"] == key:
+            tally.unannotated += state == "unannotated"
+            tally.discarded += state == "discarded"
+        elif state == "current":
+            assert known is not None, "current labels have a card"
             tally.unchanged += 1
             tally.frames.update(counts_of(known))
         else:
+            key = wanted_key(card, annotation, spec)
+            assert key is not None, "stale labels are to be derived again"
             boundary = annotation.boundary if annotation and card.source.is_recovery else None
             jobs.append(Job(card, boundary, key))
     damaged = store.damaged_among([job.card.id for job in jobs])
@@ -107,7 +105,7 @@ def _annotated(
         yield card, annotations.get(identifier)
 
 
-def _run(jobs: list[Job], root: Path, spec: IntentSpec, workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+def _run(jobs: list[Job], root: Path, spec: IntentSpec, workers: int) -> Iterator[tuple[Job, LabelCard]]:
     # Below, starting processes takes longer than labelling.
     workers = workers if len(jobs) >= WORTH_WORKERS else 1
     chunks = [jobs[start : start + CHUNK] for start in range(0, len(jobs), CHUNK)]
@@ -116,12 +114,12 @@ def _run(jobs: list[Job], root: Path, spec: IntentSpec, workers: int) -> Iterato
         yield from zip(chunk, cards, strict=True)
 
 
-def _label_chunk(root: Path, spec: IntentSpec, jobs: list[Job]) -> list[dict[str, Any]]:
+def _label_chunk(root: Path, spec: IntentSpec, jobs: list[Job]) -> list[LabelCard]:
     store = EpisodeStore(root)
     return [_label(store, job, spec) for job in jobs]
 
 
-def _label(store: EpisodeStore, job: Job, spec: IntentSpec) -> dict[str, Any]:
+def _label(store: EpisodeStore, job: Job, spec: IntentSpec) -> LabelCard:
     try:
         derived = frame_labels(
             effector_m=store.stream(job.card.id, "effector_m"),

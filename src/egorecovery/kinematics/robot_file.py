@@ -5,24 +5,43 @@ site or body per side whose name contains the side and "tool", "pinch", "grasp" 
 JSON; `docs/kinematics.md` has an example.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal, NotRequired, TypedDict, get_args
 
 import numpy as np
 
 from egorecovery.episodes import Side
-from egorecovery.episodes.episode import checked_fields
-from egorecovery.errors import EpisodeError, KinematicsError
+from egorecovery.errors import KinematicsError
 from egorecovery.kinematics.arm import Arm, names
 from egorecovery.kinematics.arms import ARM_JOINTS, Arms
 from egorecovery.kinematics.bindings import MjModel, MjSpec, mujoco
 from egorecovery.storage.bounded_json import read_named_json
+from egorecovery.storage.typed_json import between, from_json, of_length
 
 LARGEST = 1e6  # metres, or parts of a quaternion: more is no place of an arm
 TOOL_WORDS = ("tool", "pinch", "grasp", "tcp")
-AXES = {sign + name: (1 if sign == "+" else -1) * np.eye(3)[index] for index, name in enumerate("xyz") for sign in "+-"}
+Axis = Literal["+x", "-x", "+y", "-y", "+z", "-z"]
+AXES = {axis: (1 if axis[0] == "+" else -1) * np.eye(3)["xyz".index(axis[1])] for axis in get_args(Axis)}
+Number = Annotated[float, between(-LARGEST, LARGEST)]
+
+
+class ArmJoints(TypedDict):
+    names: Annotated[list[str], of_length(ARM_JOINTS, "joint names from the base on")]
+
+
+class ToolAxes(TypedDict):
+    """Of the tool's own frame."""
+
+    approach: Axis
+    opening: Axis
+
+
+class BasePose(TypedDict):
+    """In the workspace."""
+
+    position_m: Annotated[list[Number], of_length(3, "numbers")]
+    quaternion_wxyz: NotRequired[Annotated[list[Number], of_length(4, "numbers")]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +50,9 @@ class ArmFile:
 
     model: str  # MJCF or URDF, relative to the JSON file
     tool: str  # site or body between the fingertips
-    joints: Mapping[str, object]  # {"names": [...]}: six, from the base on
-    axes: Mapping[str, object]  # {"approach": "+z", "opening": "+y"}: of the tool's own frame
-    base: Mapping[str, object]  # {"position_m": [x, y, z], "quaternion_wxyz": [w, x, y, z]}: in the workspace
+    joints: ArmJoints
+    axes: ToolAxes
+    base: BasePose
 
 
 def load_arms(path: Path) -> Arms:
@@ -50,39 +69,28 @@ def _arms_of_json(path: Path) -> Arms:
         raise KinematicsError(f'{path}: wants an object with "left" and "right", one arm each; see docs/kinematics.md')
     arms = []
     for side in Side:
-        try:
-            described = ArmFile(**checked_fields(ArmFile, record[side], str(side)))
-        except EpisodeError as error:
-            raise KinematicsError(f"{path}: {error}") from None
+        described = from_json(ArmFile, record[side], f"{path}: {side}", KinematicsError, "see docs/kinematics.md")
         arms.append(_arm_of_description(described, path, side))
     return Arms(*arms)
 
 
 def _arm_of_description(described: ArmFile, path: Path, side: Side) -> Arm:
     where = f"{path}: {side}"
-    joints = described.joints.get("names")
-    if not isinstance(joints, list) or len(joints) != ARM_JOINTS or not all(isinstance(name, str) for name in joints):
-        raise KinematicsError(f"{where}.joints.names must be {ARM_JOINTS} joint names from the base on, got {joints!r}")
-    position_m = _numbers(described.base.get("position_m"), 3, f"{where}.base.position_m")
-    quaternion = _numbers(described.base.get("quaternion_wxyz", [1, 0, 0, 0]), 4, f"{where}.base.quaternion_wxyz")
+    quaternion = described.base.get("quaternion_wxyz", [1, 0, 0, 0])
+    axes = _tool_axes(described.axes, where)
     parent = mujoco.MjSpec()
-    frame = parent.worldbody.add_frame(pos=position_m, quat=quaternion)
+    frame = parent.worldbody.add_frame(pos=described.base["position_m"], quat=quaternion)
     parent.attach(_spec(path.parent / described.model), frame=frame, prefix="")
     try:
-        return Arm(_compiled(parent, path), joints, described.tool, _tool_axes(described.axes, where))
+        return Arm(_compiled(parent, path), described.joints["names"], described.tool, axes)
     except KinematicsError as error:
         raise KinematicsError(f"{where}: {error}") from None
 
 
-def _tool_axes(axes: Mapping[str, object], where: str) -> np.ndarray:
-    vectors = {}
-    for name in ("approach", "opening"):
-        if str(axes.get(name)) not in AXES:
-            raise KinematicsError(f"{where}.axes.{name} must be one of {', '.join(AXES)}, got {axes.get(name)!r}")
-        vectors[name] = AXES[str(axes[name])]
-    if abs(vectors["approach"] @ vectors["opening"]) > 0.5:
+def _tool_axes(axes: ToolAxes, where: str) -> np.ndarray:
+    approach, opening = AXES[axes["approach"]], AXES[axes["opening"]]
+    if abs(approach @ opening) > 0.5:
         raise KinematicsError(f"{where}.axes: approach and opening must be two different axes")
-    approach, opening = vectors["approach"], vectors["opening"]
     return np.stack([np.cross(opening, approach), opening, approach], axis=1)
 
 
@@ -119,10 +127,3 @@ def _compiled(spec: MjSpec, path: Path) -> MjModel:
         return spec.compile()
     except ValueError as error:
         raise KinematicsError(f"{path}: MuJoCo cannot compile it: {error}") from error
-
-
-def _numbers(values: Any, count: int, where: str) -> list[float]:
-    good = isinstance(values, list) and len(values) == count
-    if not good or not all(isinstance(value, (int, float)) and abs(value) <= LARGEST for value in values):
-        raise KinematicsError(f"{where} must be {count} numbers, got {values!r:.80}")
-    return [float(value) for value in values]

@@ -13,18 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from egorecovery.episodes import Embodiment
-from egorecovery.errors import CheckpointError, StoreDamaged, StoreError
-from egorecovery.intent import IntentNormaliser, PoolStatistics
+from egorecovery.errors import CheckpointError, RecipeError, StoreDamaged, StoreError
+from egorecovery.policy.checkpoint_card import FORMAT, CheckpointCard, statistics_from_json, statistics_to_json
 from egorecovery.policy.config import PolicyConfig
-from egorecovery.policy.config_json import from_json
-from egorecovery.policy.normaliser import Normaliser, Statistics
+from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.plausible import (
     require_fitting_statistics,
     require_plausible_size,
@@ -33,8 +30,8 @@ from egorecovery.policy.plausible import (
 from egorecovery.storage.atomic_io import make_folder, sync_directory, sync_file, write_file
 from egorecovery.storage.checksummed_json import file_sha256, read_checksummed, with_checksum
 from egorecovery.storage.containment import exists, inside, is_file, is_folder, names_in, remove
+from egorecovery.storage.typed_json import from_json
 
-FORMAT = "egorecovery checkpoint 1"
 CARD = "checkpoint.json"
 FILES = ("policy.safetensors", "training.safetensors")
 
@@ -56,7 +53,7 @@ class Checkpoint:
     @property
     def config(self) -> PolicyConfig:
         """Refused where it cannot be that of the weights: whoever asks is about to make a network of that size."""
-        config = from_json(PolicyConfig, self.recipe.get("policy"), "recipe.policy")
+        config = from_json(PolicyConfig, self.recipe.get("policy"), "recipe.policy", RecipeError)
         require_plausible_size(config, inside(self.path, FILES[0]))
         require_fitting_statistics(self.statistics, config, self.path / CARD)
         return config
@@ -148,24 +145,20 @@ def open_checkpoint(path: Path) -> Checkpoint:
         raise CheckpointError(f"{error}; use an earlier checkpoint") from None
     if card.get("format") != FORMAT:
         raise CheckpointError(f"{path}: format is {card.get('format')!r}, this version reads {FORMAT!r}")
-    try:
-        checkpoint = Checkpoint(
-            path=path,
-            step=int(card["step"]),
-            recipe=dict(card["recipe"]),
-            statistics=statistics_from_json(card["statistics"]),
-            data=str(card["data"]),
-            revision=card["revision"],
-            gate_sample=[float(gate) for gate in card["gate_sample"]],
-            files=dict(card["files"]),
-            computed={str(name): str(value) for name, value in card.get("computed", {}).items()},
-        )
-        require_plausible_statistics(checkpoint.statistics, path / CARD)
-        if not all(0 <= gate <= 1 for gate in checkpoint.gate_sample):
-            raise ValueError("gate_sample holds numbers that are no gates")
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # not written by `save`
-        raise CheckpointError(f"{path / CARD}: not the card of a checkpoint: {error!r:.200}") from None
-    return checkpoint
+    card = from_json(CheckpointCard, card, f"{path / CARD}: ", CheckpointError, "use an earlier checkpoint")
+    statistics = statistics_from_json(card["statistics"])
+    require_plausible_statistics(statistics, path / CARD)
+    return Checkpoint(
+        path=path,
+        step=card["step"],
+        recipe=dict(card["recipe"]),
+        statistics=statistics,
+        data=card["data"],
+        revision=card["revision"],
+        gate_sample=list(map(float, card["gate_sample"])),
+        files=dict(card["files"]),
+        computed=dict(card.get("computed", {})),
+    )
 
 
 def _no_checkpoint(path: Path) -> str:
@@ -194,36 +187,6 @@ def incomplete(folder: Path) -> list[Path]:
 def _own(folder: Path) -> Path:
     """A run's `checkpoints/`, which is no link to another folder."""
     return inside(folder.parent, folder.name)
-
-
-def statistics_to_json(statistics: Statistics) -> dict[str, Any]:
-    intent = statistics.intent
-    return {
-        "state": {str(who): normaliser.to_json() for who, normaliser in statistics.state.items()},
-        "action": {str(who): normaliser.to_json() for who, normaliser in statistics.action.items()},
-        "speed_ratio": statistics.speed_ratio,
-        "intent": intent
-        and {
-            "scale_m": {str(who): scale for who, scale in intent.scale_m.items()},
-            "divisor": intent.normaliser.divisor.tolist(),
-            "windows": {str(who): count for who, count in intent.windows.items()},
-        },
-    }
-
-
-def statistics_from_json(record: dict[str, Any]) -> Statistics:
-    intent = record["intent"]
-    return Statistics(
-        state={Embodiment(who): Normaliser.from_json(normaliser) for who, normaliser in record["state"].items()},
-        action={Embodiment(who): Normaliser.from_json(normaliser) for who, normaliser in record["action"].items()},
-        intent=intent
-        and PoolStatistics(
-            scale_m={Embodiment(who): scale for who, scale in intent["scale_m"].items()},
-            normaliser=IntentNormaliser(np.asarray(intent["divisor"])),
-            windows={Embodiment(who): count for who, count in intent["windows"].items()},
-        ),
-        speed_ratio=float(record.get("speed_ratio", 1.0)),
-    )
 
 
 def load_into(module: torch.nn.Module, weights: dict[str, Tensor], where: Path) -> None:

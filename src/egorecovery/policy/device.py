@@ -1,4 +1,4 @@
-"""Which device to compute on."""
+"""Which device to compute on, and in which precision."""
 
 import torch
 
@@ -18,3 +18,7 @@ def pick_device(device: str) -> torch.device:
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise RecipeError("no CUDA device is available here; use --device cpu")
     return chosen
+
+
+def usual_precision(device: torch.device) -> torch.dtype:
+    return torch.bfloat16 if device.type == "cuda" else torch.float32

@@ -1,4 +1,4 @@
-"""Recorded frames as a policy takes them: the one loop over frames, of validation and of diagnostics."""
+"""Frames as a policy takes them: how many at once, and the one loop over recorded ones (validation, diagnostics)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,9 +9,13 @@ from numpy import ndarray
 from torch import Tensor
 
 from egorecovery.episodes import Embodiment
-from egorecovery.policy.inference import plain_images
+from egorecovery.policy.pixels import plain_images
 
 AT_ONCE = 64  # frames: enough for any device, little memory
+
+
+def parts_at_once(frames: int) -> Iterator[slice]:
+    return (slice(first, first + AT_ONCE) for first in range(0, frames, AT_ONCE))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,8 +37,7 @@ def frame_batches(
     precision: torch.dtype,
 ) -> Iterator[FrameBatch]:
     """`pictures` and `states` give those of some rows; pictures are (B, V, S, S, 3), bytes."""
-    for first in range(0, len(rows), AT_ONCE):
-        part = rows[first : first + AT_ONCE]
+    for part in (rows[chosen] for chosen in parts_at_once(len(rows))):
         yield FrameBatch(
             rows=part,
             images_VB3SS=plain_images(pictures(part).to(device), precision),

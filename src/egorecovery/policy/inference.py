@@ -17,23 +17,14 @@ from egorecovery.errors import RecipeError
 from egorecovery.kinematics import ActionSpace
 from egorecovery.policy.action_source import Intervention, PolicyOutput
 from egorecovery.policy.checkpoint import load_into, open_checkpoint
-from egorecovery.policy.device import pick_device
+from egorecovery.policy.device import pick_device, usual_precision
+from egorecovery.policy.frame_batches import AT_ONCE, parts_at_once
 from egorecovery.policy.near_and_far import blended
 from egorecovery.policy.normaliser import Statistics
-from egorecovery.policy.pixels import PIXEL_DEVIATION, PIXEL_MEAN
+from egorecovery.policy.pixels import plain_images
 from egorecovery.policy.policy import Policy
 
-BATCHES = (1, 4, 16, 64)  # sizes that batches are padded to: libraries choose their algorithms once for each
-
-
-def plain_images(pictures_BVSS3: Tensor, precision: torch.dtype) -> Tensor:
-    """Pictures as the network wants them, without augmentation: (V, B, 3, S, S), channels last."""
-    colours = [  # one by one: a graph cannot be captured while a constant array travels to the device
-        (pictures_BVSS3[..., index].float() / 255 - float(PIXEL_MEAN[index])) / float(PIXEL_DEVIATION[index])
-        for index in range(3)
-    ]
-    scaled_BVSS3 = torch.stack(colours, dim=-1)
-    return scaled_BVSS3.to(precision).transpose(0, 1).contiguous().movedim(-1, 2)
+BATCHES = (1, 4, 16, AT_ONCE)  # sizes that batches are padded to: libraries choose their algorithms once for each
 
 
 class TrainedPolicy:
@@ -63,7 +54,7 @@ class TrainedPolicy:
         if self.intervention.gate == "shuffled" and not len(self._gate_sample):
             raise RecipeError(f"{name} was saved without a sample of its gates: it cannot be run with shuffled ones")
         self.device = device
-        self.precision = precision or (torch.bfloat16 if device.type == "cuda" else torch.float32)
+        self.precision = precision or usual_precision(device)
         self.policy = policy.to(device, self.precision).eval().requires_grad_(False)
         self._statistics = statistics
         self._graphs: dict[int, _Captured] | None = (
@@ -102,10 +93,7 @@ class TrainedPolicy:
     def infer(self, images_BVHW3: UInt8[ndarray, "B V S S 3"], state_BA: Float32[ndarray, "B A"]) -> PolicyOutput:
         """A state of NaN is one that is not known: the policy decides by pictures alone."""
         self._check(images_BVHW3, state_BA)
-        parts = [
-            self._answer(images_BVHW3[first : first + BATCHES[-1]], state_BA[first : first + BATCHES[-1]])
-            for first in range(0, len(state_BA), BATCHES[-1])
-        ]
+        parts = [self._answer(images_BVHW3[part], state_BA[part]) for part in parts_at_once(len(state_BA))]
         action_BHA, gate_B, intent_BC = (
             None if values[0] is None else np.concatenate(values) for values in zip(*parts, strict=True)
         )

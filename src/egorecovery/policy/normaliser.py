@@ -60,13 +60,6 @@ class Normaliser:
     def restore(self, normalised: Float32[ndarray, "*batch A"]) -> Float32[ndarray, "*batch A"]:
         return normalised * self.spread_A + self.centre_A
 
-    def to_json(self) -> dict[str, list[float]]:
-        return {"centre": self.centre_A.tolist(), "spread": self.spread_A.tolist()}
-
-    @classmethod
-    def from_json(cls, record: dict[str, list[float]]) -> "Normaliser":
-        return cls(np.asarray(record["centre"], np.float32), np.asarray(record["spread"], np.float32))
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Statistics:

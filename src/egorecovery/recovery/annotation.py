@@ -1,15 +1,15 @@
 """What an annotator says of an episode, kept forever: revisions are appended, never overwritten."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from egorecovery.episodes.episode import checked_fields
 from egorecovery.errors import AnnotationError, StaleRevision
 from egorecovery.recovery.labels import require_boundary
 from egorecovery.storage.journal import Journal
+from egorecovery.storage.typed_json import from_json, to_json
 
 
 class Quality(StrEnum):
@@ -44,12 +44,12 @@ class Annotation:
                 raise AnnotationError(f"{self.episode}: {name} is not UTF-8 text; write it again") from None
 
     def record(self) -> dict[str, Any]:
-        return {**asdict(self), "quality": str(self.quality)}
+        return to_json(self)
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> "Annotation":
         """A line of the journal, each field of its type."""
-        return cls(**checked_fields(cls, record, "annotation"))
+        return from_json(cls, record, "annotation", AnnotationError)
 
 
 class AnnotationJournal:

@@ -8,8 +8,9 @@ from egorecovery.errors import RecipeError
 from egorecovery.experiments.cell import Cell
 from egorecovery.experiments.condition import Condition
 from egorecovery.experiments.suites import SUITES
-from egorecovery.policy.config_json import flat, to_json
+from egorecovery.policy.config_json import flat
 from egorecovery.report.results import FinishedCell, SuiteResults
+from egorecovery.storage.typed_json import to_json
 from egorecovery.training import RECIPES
 
 

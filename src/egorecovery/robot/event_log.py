@@ -8,15 +8,13 @@ import json
 import math
 import queue
 import threading
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-
 from egorecovery.errors import RobotError
+from egorecovery.storage.typed_json import to_json
 
 
 @runtime_checkable
@@ -47,7 +45,7 @@ class EventLog:
 
     def __call__(self, event: str, time_s: float, **details: Any) -> None:
         record = {"event": event, "time_s": round(time_s, 4), **details}
-        self._lines.put(json.dumps(_plain(record), allow_nan=False))
+        self._lines.put(json.dumps(to_json(record, _written), allow_nan=False))
 
     def start(self, time_s: float, **details: Any) -> None:
         """The first line of a session."""
@@ -86,13 +84,5 @@ class EventLog:
         self.close()
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
-    if isinstance(value, float):
-        return round(value, 6) if math.isfinite(value) else str(value)
-    return value
+def _written(number: float) -> float | str:
+    return round(number, 6) if math.isfinite(number) else str(number)

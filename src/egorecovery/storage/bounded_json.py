@@ -63,7 +63,7 @@ def _object_in(payload: bytes, path: Path, kind: type[EgoRecoveryError], advice:
     try:
         record = parse_json(payload)
         if not isinstance(record, dict):
-            raise BadJson(f"an object is wanted, got {_short(record)}")
+            raise BadJson(f"an object is wanted, got {short_repr(record)}")
     except BadJson as error:
         raise kind(f"{path}: {error}" + (f"; {advice}" if advice else "")) from None
     return record
@@ -88,7 +88,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise BadJson(f"{_short(twice)} is there twice")
+        raise BadJson(f"{short_repr(twice)} is there twice")
     return record
 
 
@@ -109,7 +109,7 @@ def _no_constant(name: str) -> float:
     raise BadJson(f"not JSON ({name} is no number)")
 
 
-def _short(value: object) -> str:
+def short_repr(value: object) -> str:
     words = repr(value)
     return words if len(words) <= 60 else f"{words[:57]}..."
 

@@ -4,12 +4,13 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypedDict, runtime_checkable
 
 from egorecovery.errors import StoreDamaged
 from egorecovery.storage.atomic_io import make_folder, write_file
 from egorecovery.storage.containment import JOURNAL_BYTES, exists, inside, open_for_append, read_bytes
 from egorecovery.storage.lock import WriterLock
+from egorecovery.storage.typed_json import from_json
 
 
 @runtime_checkable
@@ -70,14 +71,19 @@ def read_log(path: Path, kind: str | None = None) -> list[dict[str, Any]]:
     return [row for row in rows if kind is None or row["kind"] == kind]
 
 
+class LogRow(TypedDict):
+    """What every line has, beside its numbers."""
+
+    step: int
+    kind: str
+
+
 def _row(line: bytes, where: str) -> dict[str, Any]:
     try:
         row = json.loads(line)  # NaN is a value here: a loss may be
     except (ValueError, RecursionError) as error:
         raise StoreDamaged(f"{where} is not JSON ({error}); remove the line, or restore the file from a copy") from None
-    if not isinstance(row, dict) or type(row.get("step")) is not int or not isinstance(row.get("kind"), str):
-        raise StoreDamaged(f"{where} is no line of a training's log; remove it, or restore the file from a copy")
-    return row
+    return from_json(LogRow, row, f"{where}: ", StoreDamaged, "remove the line, or restore the file from a copy")
 
 
 def cut_log(path: Path, after_step: int) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from egorecovery.errors import CheckpointError
+from egorecovery.errors import CheckpointError, RecipeError
 from egorecovery.policy.checkpoint import Checkpoint, incomplete, latest, load_into, open_checkpoint
-from egorecovery.policy.config_json import differences, from_json
+from egorecovery.policy.config_json import differences
 from egorecovery.storage.bounded_json import BadJson, parse_json
 from egorecovery.storage.containment import exists, inside, read_bytes
+from egorecovery.storage.typed_json import from_json
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.runtime import Runtime
 from egorecovery.training.step import TrainingStep
@@ -20,12 +21,12 @@ from egorecovery.training.weights import Weights
 def saved_recipe(run: Path) -> Recipe | None:
     """What a run trains with: of its latest checkpoint, or of a run that has none yet; None where there is no run."""
     if latest(run / "checkpoints") is not None:
-        return from_json(Recipe, open_checkpoint(run).recipe)
+        return from_json(Recipe, open_checkpoint(run).recipe, "recipe", RecipeError)
     path = inside(run, "recipe.json")
     if not exists(path):
         return None
     try:
-        return from_json(Recipe, parse_json(read_bytes(path)), str(path))
+        return from_json(Recipe, parse_json(read_bytes(path)), f"{path}: ", RecipeError)
     except BadJson as error:
         raise CheckpointError(f"{path} is not JSON ({error}); remove the run and train again") from None
 
@@ -50,7 +51,7 @@ def checkpoint_to_resume(run: Path, recipe: Recipe, data: str, resume: bool, run
     if there is None:
         return None
     checkpoint = open_checkpoint(there)
-    unlike = differences(from_json(Recipe, checkpoint.recipe), recipe)
+    unlike = differences(from_json(Recipe, checkpoint.recipe, "recipe", RecipeError), recipe)
     if unlike:
         raise CheckpointError(
             f"{there} was trained with another recipe: {'; '.join(unlike)}. With --resume leave these options out: the "

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from egorecovery import accelerator
 from egorecovery.errors import RecipeError
-from egorecovery.policy.device import pick_device
+from egorecovery.policy.device import pick_device, usual_precision
 
 Precision = Literal["auto", "bf16", "fp32"]
 
@@ -70,8 +70,7 @@ def start(
         torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = not deterministic  # shapes are fixed, so the search pays once
     torch.backends.cudnn.deterministic = deterministic
-    half = precision == "bf16" or (precision == "auto" and chosen.type == "cuda")
-    dtype = torch.bfloat16 if half else torch.float32
+    dtype = {"auto": usual_precision(chosen), "bf16": torch.bfloat16, "fp32": torch.float32}[precision]
     return Runtime(
         device=chosen,
         precision=dtype,

@@ -5,7 +5,7 @@
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,7 @@ from egorecovery.episodes import Embodiment, episode_id
 from egorecovery.policy.inference import TrainedPolicy
 from egorecovery.policy.normaliser import Normaliser, Statistics
 from egorecovery.policy.policy import Policy
+from egorecovery.storage.typed_json import to_json
 from egorecovery.training.backend import Backend, backend_on
 from egorecovery.training.batch_sampler import plan_step
 from egorecovery.training.frame_table import FrameTable
@@ -55,7 +56,7 @@ class Speed:
         return self.tflops / self.ceiling_tflops
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "of_ceiling": self.of_ceiling}
+        return {**to_json(self), "of_ceiling": self.of_ceiling}
 
 
 def measure(recipe: Recipe, runtime: Runtime, steps: int = 50, batches: tuple[int, ...] = (1, 16)) -> Speed:

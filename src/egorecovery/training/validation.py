@@ -11,13 +11,17 @@ from numpy import ndarray
 from scipy.stats import rankdata
 from torch import Tensor
 
-from egorecovery.episodes import Embodiment, Source
+from egorecovery.episodes import Embodiment, EpisodeId, EpisodeStore, Source
 from egorecovery.kinematics.effector_space import ARM_DIM, POSITION
 from egorecovery.policy.frame_batches import frame_batches
 from egorecovery.policy.near_and_far import blended
+from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.policy import Policy
+from egorecovery.training import frame_table
 from egorecovery.training.frame_table import FrameTable, chunk_frames
+from egorecovery.training.image_source import decode
 from egorecovery.training.recipe import Recipe
+from egorecovery.training.runtime import Runtime
 
 SOURCES = tuple(Source)
 MOST_FRAMES = 384  # scored per source, evenly spread
@@ -46,6 +50,31 @@ def thinned(frames: FrameTable, most: int = MOST_FRAMES) -> list[int]:
         of_it = np.flatnonzero(frames.source_F == source)
         rows += of_it[np.unique(np.linspace(0, len(of_it) - 1, min(most, len(of_it))).astype(int))].tolist()
     return sorted(rows)
+
+
+def held_out_frames(
+    prefix: str,
+    store: EpisodeStore,
+    episodes: list[tuple[Source, EpisodeId]],
+    statistics: Statistics,
+    training: FrameTable,
+    recipe: Recipe,
+    runtime: Runtime,
+) -> dict[str, tuple[HeldOut, list[int]]]:
+    """Of the embodiments that are trained on, decoded, under the name that their scores get; nothing where none is."""
+    episodes = [each for each in episodes if each[0].embodiment in statistics.state]
+    if not episodes:
+        return {}
+    frames = frame_table.table(frame_table.read(store, episodes, recipe), statistics, recipe)
+    rows = thinned(frames)
+    samples = [frames.samples[row] for row in rows]
+    pictures = decode(store, samples, recipe.policy.cameras, recipe.policy.image_size, runtime.device)
+    masked = training.intent_FC[training.intent_mask_F]
+    mean = masked.mean(axis=0) if len(masked) else np.zeros(training.intent_FC.shape[1], np.float32)
+    # Positions have one scale for both embodiments.
+    spread_A = statistics.action[Embodiment.ROBOT].spread_A if recipe.policy.action_space == "effector" else None
+    held_out = HeldOut(frames=frames, pictures_FVSS3=pictures, mean_intent_C=mean, position_spread_A=spread_A)
+    return {prefix: (held_out, rows)}
 
 
 @torch.no_grad()

@@ -18,7 +18,7 @@ from egorecovery.episodes import (
     episode_id,
 )
 from egorecovery.episodes.attempt_log import Attempt as LoggedAttempt
-from egorecovery.episodes.store import StagedEpisode, StoreWriter, stage
+from egorecovery.episodes.store_writer import StagedEpisode, StoreWriter, stage
 from egorecovery.episodes.vocabulary import HIDDEN_EMBODIMENT
 from egorecovery.errors import EgoRecoveryError, RecipeError
 from egorecovery.executors import Executor, run_jobs

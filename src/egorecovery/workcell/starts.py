@@ -1,8 +1,11 @@
 """A start: where a demonstration or a rollout begins, as numbers that can be written down and staged again."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from egorecovery.errors import EpisodeError
+from egorecovery.storage.typed_json import from_json, to_json
 
 Kind = Literal["initial", "recovery"]
 
@@ -14,12 +17,12 @@ class Start:
     task: str
     kind: Kind
     mode: str  # "nominal", or the failure mode
-    parameters: Mapping[str, float] = field(default_factory=dict)  # metres and radians; their names are the task's
+    parameters: Mapping[str, int | float] = field(default_factory=dict)  # metres and radians, named by the task
     appearance: int = 0  # seed of light, colours and camera jitter; 0 is the plain room
 
     def record(self) -> dict[str, Any]:
-        return {**asdict(self), "parameters": dict(self.parameters)}
+        return to_json(self)
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> "Start":
-        return cls(**record)
+        return from_json(cls, record, "start", EpisodeError)
