@@ -232,7 +232,7 @@ def write_description(path: Path, description: Mapping[str, Any]) -> None:
 
 def leftovers(root: Path) -> list[tuple[ClipDraft, dict[str, Any] | None, float]]:
     """Drafts of a recorder that was killed: what they say of themselves, and when they were last written to."""
-    found = []
+    drafts = []
     home = inside(root, DRAFTS)
     for directory in (home / name for name in names_in(home) if is_folder(home / name)):
         try:
@@ -240,5 +240,5 @@ def leftovers(root: Path) -> list[tuple[ClipDraft, dict[str, Any] | None, float]
         except (OSError, StoreDamaged):
             record = None
         touched_s = max(path.lstat().st_mtime for path in (directory, *directory.rglob("*")))
-        found.append((ClipDraft(root, directory.name), record, touched_s))
-    return found
+        drafts.append((ClipDraft(root, directory.name), record, touched_s))
+    return drafts

@@ -55,4 +55,6 @@ def _each_once(frames: JpegFrames, fit: PictureFit) -> Iterator[UInt8[ndarray, "
 
 
 def _depth(depth_mm: UInt16[ndarray, "N h w"], fit: PictureFit | None) -> UInt16[ndarray, "N _ _"]:
-    return np.asarray(depth_mm) if fit is None else np.stack([fit.apply_depth(each) for each in np.asarray(depth_mm)])
+    if fit is None:
+        return np.asarray(depth_mm)
+    return np.stack([fit.apply_depth(map_mm) for map_mm in np.asarray(depth_mm)])

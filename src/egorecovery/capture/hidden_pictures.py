@@ -72,9 +72,10 @@ def without_embodiment(recording: Recording, directory: Path) -> Recording:
     """The same recording without arms and hands in its pictures, marked as such."""
     cameras = {}
     for camera, raw in recording.cameras.items():
-        found = EmbodimentMasks.read(inside(directory, camera, MASKS), raw.frames)
+        embodiment = EmbodimentMasks.read(inside(directory, camera, MASKS), raw.frames)
         hidden = (
-            hide(raw.frames[index], found.masks[index], found.fingertips_px[index]) for index in range(len(raw.frames))
+            hide(raw.frames[index], embodiment.masks[index], embodiment.fingertips_px[index])
+            for index in range(len(raw.frames))
         )
         cameras[camera] = replace(raw, frames=JpegFrames.encode(hidden))
     details = {**recording.provenance.details, HIDDEN_EMBODIMENT: True}

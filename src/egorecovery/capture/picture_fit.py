@@ -145,7 +145,7 @@ class PictureFit:
         if self.fit == "letterbox":
             longer = max(height, width)
             # Halves round up, in whole numbers: the same on every machine.
-            into_width, into_height = (max(1, (2 * side * each + longer) // (2 * longer)) for each in (width, height))
+            into_width, into_height = (max(1, (2 * side * edge + longer) // (2 * longer)) for edge in (width, height))
             into_left, into_top = (side - into_width) // 2, (side - into_height) // 2
             return _Placed(
                 left=0,

@@ -151,7 +151,7 @@ class Recorder:
     def snapshot(self) -> Snapshot:
         facts = {name: worker.meter.facts() for name, worker in self.workers.items()}
         recent = {name: worker.meter.recent_s() for name, worker in self.workers.items()}
-        rates = {name: max(one.wanted_hz, 1.0) for name, one in facts.items()}
+        rates = {name: max(stream.wanted_hz, 1.0) for name, stream in facts.items()}
         now_s = self._clock.now_s()
         return Snapshot(
             state=self.state,

@@ -65,9 +65,9 @@ class HandTracks:
         )
 
     def _require_unmirrored(self) -> None:
-        found = determinants(self.wrist_rotation)
-        mirrored = (np.abs(found + 1) <= ROTATION_TOLERANCE).sum(axis=0)
-        given = np.isfinite(found).sum(axis=0)
+        determinant = determinants(self.wrist_rotation)
+        mirrored = (np.abs(determinant + 1) <= ROTATION_TOLERANCE).sum(axis=0)
+        given = np.isfinite(determinant).sum(axis=0)
         for hand, name in enumerate(HANDS):
             if 2 * mirrored[hand] > given[hand]:
                 raise RecordingError(
@@ -158,8 +158,8 @@ def determinants(rotations: Float[ndarray, "N 2 3 3"]) -> Float[ndarray, "N 2"]:
     """1 for a rotation, -1 for a mirrored one, NaN where there is none."""
     finite = np.asarray(np.isfinite(rotations).all(axis=(2, 3)))
     with np.errstate(all="ignore"):
-        found = np.linalg.det(np.where(finite[:, :, None, None], rotations, 0.0))
-    return np.where(finite, found, np.nan)
+        values = np.linalg.det(np.where(finite[:, :, None, None], rotations, 0.0))
+    return np.where(finite, values, np.nan)
 
 
 def _clock_faults(name: str, clock_s: Float[ndarray, " N"]) -> Iterator[str]:

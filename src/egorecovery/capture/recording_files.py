@@ -33,10 +33,10 @@ Kind = TypeVar("Kind")
 
 def find_recordings(paths: list[Path]) -> list[Path]:
     """The recordings among these directories, and directly inside them."""
-    found: list[Path] = []
+    recordings: list[Path] = []
     for path in paths:
         if is_recording(path):
-            found.append(path)
+            recordings.append(path)
             continue
         if not path.exists():
             raise RecordingError(f"{path} does not exist; name a recording, or a folder of them")
@@ -44,8 +44,8 @@ def find_recordings(paths: list[Path]) -> list[Path]:
             folders = [path / name for name in names_in(path) if not name.startswith(".") and (path / name).is_dir()]
         if not any(is_recording(folder) for folder in folders):
             raise RecordingError(f"{path}: no {DESCRIPTION} there or one level down; {_hint(path)}")
-        found += folders  # one without a description is no recording, and is reported: it may have lost it
-    return found
+        recordings += folders  # one without a description is no recording, and is reported: it may have lost it
+    return recordings
 
 
 def _hint(path: Path) -> str:
@@ -188,7 +188,7 @@ def look_at(directory: Path) -> tuple[int, dict[str, tuple[int, int]]]:
     first = next(iter(known), None)
     with reading(directory):
         frames = len(_array(inside(directory, first, "timestamps_s.npy"), mapped=True)) if first else 0
-    return frames, {str(camera): (each.width, each.height) for camera, each in known.items()}
+    return frames, {str(camera): (pinhole.width, pinhole.height) for camera, pinhole in known.items()}
 
 
 def _description(path: Path) -> dict[str, Any]:

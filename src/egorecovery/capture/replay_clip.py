@@ -44,7 +44,7 @@ def find_clips(path: Path, source: Source) -> list["ClipPlace"]:
     elif (path / DESCRIPTION).is_file():
         places = [ClipPlace(path, "")]
     else:
-        places = [ClipPlace(found.parent, "") for found in sorted(path.glob(f"*/{DESCRIPTION}"))]
+        places = [ClipPlace(description.parent, "") for description in sorted(path.glob(f"*/{DESCRIPTION}"))]
     if not places:
         raise CaptureError(
             f"{path}: no {source} clip to replay there; name STORE/EPISODE, STORE, or a folder of raw recordings"

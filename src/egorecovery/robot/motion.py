@@ -56,9 +56,9 @@ class MotionRecorder:
             rate_hz=self._rate_hz,
             time_s=np.array(time_s, float),
             phase=np.array(phase, str),
-            wanted=np.array([unknown if each is None else each for each in wanted], float).reshape(wide),
-            commanded=np.array([unknown if each is None else each for each in commanded], float).reshape(wide),
-            measured=np.array([_row(each, unknown) for each in measured], float).reshape(wide),
+            wanted=np.array([unknown if joints is None else joints for joints in wanted], float).reshape(wide),
+            commanded=np.array([unknown if joints is None else joints for joints in commanded], float).reshape(wide),
+            measured=np.array([_row(joints, unknown) for joints in measured], float).reshape(wide),
         )
 
 
@@ -84,10 +84,10 @@ def write_motion(motion: RecordedMotion, path: Path) -> None:
 
 def read_motion(path: Path) -> RecordedMotion:
     """A file that a person named: strictly what `write_motion` writes."""
-    found = read_npz(Path(os.path.realpath(path)), RobotError)
-    if found.keys() != RecordedMotion.__dataclass_fields__.keys():
-        raise RobotError(f"{path}: is no motion that 'control --record' wrote (it holds {', '.join(found)})")
-    cycles, joints = found["time_s"].shape[:1], found["names"].shape[:1]
+    arrays = read_npz(Path(os.path.realpath(path)), RobotError)
+    if arrays.keys() != RecordedMotion.__dataclass_fields__.keys():
+        raise RobotError(f"{path}: is no motion that 'control --record' wrote (it holds {', '.join(arrays)})")
+    cycles, joints = arrays["time_s"].shape[:1], arrays["names"].shape[:1]
     for name, kind, shape in (
         ("names", "U", joints),
         ("time_s", "f", cycles),
@@ -95,7 +95,7 @@ def read_motion(path: Path) -> RecordedMotion:
         ("rate_hz", "f", ()),
         *((name, "f", cycles + joints) for name in ("wanted", "commanded", "measured")),
     ):
-        if found[name].dtype.kind != kind or found[name].shape != shape:
-            raise RobotError(f"{path}: {name} is {found[name].dtype} of shape {found[name].shape}, wanted {shape}")
-    names = tuple(str(name) for name in found["names"])
-    return RecordedMotion(**{**found, "names": names, "rate_hz": float(found["rate_hz"])})
+        if arrays[name].dtype.kind != kind or arrays[name].shape != shape:
+            raise RobotError(f"{path}: {name} is {arrays[name].dtype} of shape {arrays[name].shape}, wanted {shape}")
+    names = tuple(str(name) for name in arrays["names"])
+    return RecordedMotion(**{**arrays, "names": names, "rate_hz": float(arrays["rate_hz"])})

@@ -26,11 +26,11 @@ class Histogram:
         self.total += value
 
     def lines(self, name: str) -> list[str]:
-        so_far, found = 0, []
-        for bound, count in zip((*(f"{each:g}" for each in self.bounds), "+Inf"), self.counts, strict=True):
+        so_far, lines = 0, []
+        for bound, count in zip((*(f"{edge:g}" for edge in self.bounds), "+Inf"), self.counts, strict=True):
             so_far += count
-            found.append(f'{name}_bucket{{le="{bound}"}} {so_far}')
-        return [*found, f"{name}_sum {self.total:.9g}", f"{name}_count {so_far}"]
+            lines.append(f'{name}_bucket{{le="{bound}"}} {so_far}')
+        return [*lines, f"{name}_sum {self.total:.9g}", f"{name}_count {so_far}"]
 
 
 @dataclass

@@ -37,19 +37,19 @@ class CameraNames:
     def chosen(self, images: Mapping[str, object]) -> tuple[object, ...]:
         """The policy's pictures in its order. Names that mean nothing here are refused: one may be a typing error."""
         known = {**{camera: camera for camera in self.cameras}, **ALOHA_CAMERAS, **self.names}
-        found: dict[str, object] = {}
+        pictures: dict[str, object] = {}
         for name, picture in images.items():
             if name in IGNORED_CAMERAS and name not in self.names:
                 continue
             if name not in known:
                 raise ServingError(f"there is no camera '{name:.60}'; {self._wanted()}")
-            if known[name] in found:
+            if known[name] in pictures:
                 raise ServingError(f"two pictures are of camera '{known[name]}'; {self._wanted()}")
-            found[known[name]] = picture
-        missing = [camera for camera in self.cameras if camera not in found]
+            pictures[known[name]] = picture
+        missing = [camera for camera in self.cameras if camera not in pictures]
         if missing:
             raise ServingError(f"the observation lacks camera '{missing[0]}'; {self._wanted()}")
-        return tuple(found[camera] for camera in self.cameras)
+        return tuple(pictures[camera] for camera in self.cameras)
 
     def _wanted(self) -> str:
         aloha = {camera: name for name, camera in ALOHA_CAMERAS.items()}

@@ -185,8 +185,8 @@ def compare(whole: WholePolicy, config: PolicyConfig, file: Path, batches: tuple
         images, state = observations(config, count, seed)
         with torch.inference_mode():
             wanted = whole(images, state)
-        found = session.run(names, {"images": images.numpy(), "state": state.numpy()})
-        for name, ours, theirs in zip(names, wanted, found, strict=True):
+        answers = session.run(names, {"images": images.numpy(), "state": state.numpy()})
+        for name, ours, theirs in zip(names, wanted, answers, strict=True):
             apart = np.abs(ours.numpy() - np.asarray(theirs)) / (spread_A if name == "actions" else 1)
             worst[name] = float(max(worst[name], apart.max()))  # a NaN stays
     return Parity(observations=sum(batches), worst=worst)

@@ -115,7 +115,7 @@ class ServedPolicy:
 
     def answer(self, prepared: Sequence[Prepared]) -> list[Chunk]:
         started_s = time.perf_counter()
-        states_BA = np.stack([each.state_A for each in prepared])
+        states_BA = np.stack([observation.state_A for observation in prepared])
         if self._acts_in_effector_space:
             assert self._arms is not None
             states_BA = self._arms.effector_vectors(states_BA)
@@ -123,21 +123,21 @@ class ServedPolicy:
         decision = self._source.infer(
             prepared[0].pictures_VSS3[None]
             if len(prepared) == 1
-            else np.stack([each.pictures_VSS3 for each in prepared]),
+            else np.stack([observation.pictures_VSS3 for observation in prepared]),
             states_BA.astype(np.float32),
         )
         inference_s = time.perf_counter() - deciding_s
         self._check(decision.action_BHA, decision.gate_B, decision.intent_BC)
         targets = [
-            self._targets(actions_HA, each.state_A)
-            for actions_HA, each in zip(decision.action_BHA, prepared, strict=True)
+            self._targets(actions_HA, observation.state_A)
+            for actions_HA, observation in zip(decision.action_BHA, prepared, strict=True)
         ]
         answering_s = time.perf_counter() - started_s
         return [
             Chunk(
                 actions_HA=actions_HA,
                 gate=None if decision.gate_B is None else float(decision.gate_B[row]),
-                intent=None if decision.intent_BC is None else [float(each) for each in decision.intent_BC[row]],
+                intent=None if decision.intent_BC is None else [float(x) for x in decision.intent_BC[row]],
                 unreachable=unreachable,
                 inference_s=inference_s,
                 answering_s=answering_s,

@@ -125,22 +125,22 @@ def _header(message: bytes | bytearray, at: int) -> tuple[int, int | None, int]:
 
 
 def _map(pairs: list[tuple[Any, Any]]) -> Any:
-    found: Message = {}
+    message: Message = {}
     for key, value in pairs:
         if not isinstance(key, str | bytes):
             raise WireError("a map has a key that is neither text nor bytes")
-        if key in found:
+        if key in message:
             raise WireError(f"a map has the key {_shown(key)} twice")
-        found[key] = value
-    if _ARRAY in found:
-        return _array(found)
-    return _scalar(found) if _SCALAR in found else found
+        message[key] = value
+    if _ARRAY in message:
+        return _array(message)
+    return _scalar(message) if _SCALAR in message else message
 
 
-def _array(found: Message) -> np.ndarray:
-    if set(found) != _ARRAY_KEYS or found[_ARRAY] is not True:
+def _array(message: Message) -> np.ndarray:
+    if set(message) != _ARRAY_KEYS or message[_ARRAY] is not True:
         raise WireError("an array must have exactly __ndarray__ = True, data, dtype and shape")
-    dtype, shape, buffer = _dtype(found[b"dtype"]), found[b"shape"], found[b"data"]
+    dtype, shape, buffer = _dtype(message[b"dtype"]), message[b"shape"], message[b"data"]
     if not isinstance(shape, list) or len(shape) > _MOST_DIMENSIONS:
         raise WireError(f"an array's shape must be a list of at most {_MOST_DIMENSIONS} lengths")
     if not all(type(length) is int and length >= 0 for length in shape):
@@ -152,13 +152,13 @@ def _array(found: Message) -> np.ndarray:
     return np.frombuffer(buffer, dtype).reshape(shape)
 
 
-def _scalar(found: Message) -> np.generic:
-    if set(found) != _SCALAR_KEYS or found[_SCALAR] is not True or not isinstance(found[b"data"], Scalar):
+def _scalar(message: Message) -> np.generic:
+    if set(message) != _SCALAR_KEYS or message[_SCALAR] is not True or not isinstance(message[b"data"], Scalar):
         raise WireError("a numpy scalar must have exactly __npgeneric__ = True, a number as data, and dtype")
-    dtype = _dtype(found[b"dtype"])
+    dtype = _dtype(message[b"dtype"])
     try:
         with np.errstate(over="ignore"):
-            return dtype.type(found[b"data"])
+            return dtype.type(message[b"data"])
     except (OverflowError, ValueError, TypeError):
         raise WireError(f"a numpy scalar does not fit its type {dtype}") from None
 

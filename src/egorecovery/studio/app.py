@@ -45,8 +45,8 @@ async def _explain(_: Request, error: Exception) -> Response:
 
 async def _explain_request(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    said = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
-    return JSONResponse({"error": said}, 422)
+    problems = "; ".join(f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors())
+    return JSONResponse({"error": problems}, 422)
 
 
 async def _explain_http(_: Request, error: Exception) -> Response:

@@ -71,8 +71,8 @@ def touching(model: MjModel, data: MjData, body: str, other: str) -> bool:
 def touched_by(model: MjModel, data: MjData, body: str) -> set[int]:
     """The bodies (by number) of which any geom is in contact with any geom of this one."""
     identifier = model.body(body).id
-    one, other = model.geom_bodyid[data.contact.geom].T  # of every contact
-    return {*other[one == identifier].tolist(), *one[other == identifier].tolist()}
+    first, second = model.geom_bodyid[data.contact.geom].T  # of every contact
+    return {*second[first == identifier].tolist(), *first[second == identifier].tolist()}
 
 
 def yaw_quaternion(yaw_rad: float) -> Float[ndarray, "4"]:

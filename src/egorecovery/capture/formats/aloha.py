@@ -72,13 +72,13 @@ class AlohaFile:
 
 def find_files(paths: Sequence[Path]) -> list[Path]:
     """HDF5 files among these, or directly inside these directories; links are not followed."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
         inside = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
         if not inside:
             raise RecordingError(f"{path}: no {' or '.join(SUFFIXES)} file there; an ALOHA episode is one HDF5 file")
-        found += inside
-    return sorted(found, key=_by_number)
+        files += inside
+    return sorted(files, key=_by_number)
 
 
 def _by_number(path: Path) -> tuple[Path, str, int, str]:
@@ -211,7 +211,7 @@ def _jpegs(file: "h5py.File", name: str, stored: "h5py.Dataset", reading: AlohaR
     return JpegFrames.pack(pictures)
 
 
-def _require_lengths(file: "h5py.File", found: list[int], where: str) -> None:
+def _require_lengths(file: "h5py.File", lengths: list[int], where: str) -> None:
     """Rows are padded with zeros, so a picture's end is seen; `compress_len` must agree where it is there.
 
     It has a row per camera: Mobile ALOHA's recorder writes them in its own order of cameras, its compression script in
@@ -219,11 +219,11 @@ def _require_lengths(file: "h5py.File", found: list[int], where: str) -> None:
     """
     if hdf5_reading.dataset(file, "compress_len") is None:
         return
-    said = hdf5_reading.numbers(file, "compress_len", len(found))
-    differs = said != np.array(found)
-    if not len(said) or differs.sum(axis=1).min() > 0:
-        closest = differs[np.argmin(differs.sum(axis=1))] if len(said) else np.ones(len(found), bool)
+    declared = hdf5_reading.numbers(file, "compress_len", len(lengths))
+    differs = declared != np.array(lengths)
+    if not len(declared) or differs.sum(axis=1).min() > 0:
+        closest = differs[np.argmin(differs.sum(axis=1))] if len(declared) else np.ones(len(lengths), bool)
         raise RecordingError(
             f"{where}: no row of compress_len fits its pictures; the closest differs in {closest.sum()} of "
-            f"{len(found)}, first at frame {int(np.argmax(closest))}; compress the file again"
+            f"{len(lengths)}, first at frame {int(np.argmax(closest))}; compress the file again"
         )

@@ -75,32 +75,36 @@ class EgoVerseEpisodes(Importer):
     def load(self, episode: int, fit: PictureFit | None) -> Recording:
         if episode >= len(self.episodes):
             raise RecordingError(self.unreadable[episode - len(self.episodes)][1])
-        found = self.episodes[episode]
-        if self.kind not in found.kinds:
-            raise RecordingError(f"{found.path} has no {self.kind}, which the first episode has")
-        if found.rate_hz is None:
-            raise RecordingError(f"{found.path}: fps is missing or no rate; write it into the attributes of zarr.json")
-        streams = EgoVerseStreams(found)
-        clock_s = np.arange(found.frames) / found.rate_hz
+        current = self.episodes[episode]
+        if self.kind not in current.kinds:
+            raise RecordingError(f"{current.path} has no {self.kind}, which the first episode has")
+        if current.rate_hz is None:
+            raise RecordingError(
+                f"{current.path}: fps is missing or no rate; write it into the attributes of zarr.json"
+            )
+        streams = EgoVerseStreams(current)
+        clock_s = np.arange(current.frames) / current.rate_hz
         details: dict[str, object] = {
             "format": "egoverse",
-            "file": found.path.name,
-            "rate_hz": found.rate_hz,
+            "file": current.path.name,
+            "rate_hz": current.rate_hz,
             "motion": self.kind,
             "intrinsics": "assumed",
             "transform": self.placement.name or "none",
-            "theirs": dict(found.said),
+            "theirs": dict(current.said),
         }
-        if found.labels:
-            details["their_labels"] = packed(streams.labels(), found.rate_hz)
+        if current.labels:
+            details["their_labels"] = packed(streams.labels(), current.rate_hz)
         return Recording(
-            id=self.wanted.id_of(found.path.parent.resolve().name, self.numbers[found.path]),
+            id=self.wanted.id_of(current.path.parent.resolve().name, self.numbers[current.path]),
             task=self.wanted.task,
             source=self.wanted.source,
             cameras={ours: self._camera(streams, theirs, clock_s) for ours, theirs in self.cameras.items()},
             motion=self._motion.motion(streams, clock_s),
             provenance=self.wanted.provenance(
-                started_s=sum((each.frames / (each.rate_hz or 25.0) for each in self.episodes[:episode]), start=0.0),
+                started_s=sum(
+                    (earlier.frames / (earlier.rate_hz or 25.0) for earlier in self.episodes[:episode]), start=0.0
+                ),
                 duration_s=float(clock_s[-1]),
                 recorder="EgoVerse",
                 details=details,
@@ -168,10 +172,10 @@ class EgoVerseEpisodes(Importer):
         name = self.wanted.robot.name
         if self.wanted.robot.given:
             return f"effectors: forward kinematics of {name}"
-        said = f"effectors: as recorded where they are, else forward kinematics of {name}"
+        note = f"effectors: as recorded where they are, else forward kinematics of {name}"
         if self.placement.tool_axes is None:
-            said += ". Recorded ones give no effector streams without tool_axes in --transform; --robot FILE does"
-        return said
+            note += ". Recorded ones give no effector streams without tool_axes in --transform; --robot FILE does"
+        return note
 
     def _warnings(self) -> list[str]:
         warnings = [why for _, why in self.unreadable]
@@ -183,14 +187,14 @@ class EgoVerseEpisodes(Importer):
 
 def find_episodes(paths: Sequence[Path]) -> list[Path]:
     """Zarr groups among these, or directly inside these directories; links are not followed."""
-    found: list[Path] = []
+    folders: list[Path] = []
     for path in paths:
         inside = [path] if (path / "zarr.json").is_file() else sorted(p.parent for p in path.glob("*/zarr.json"))
         inside = [episode for episode in inside if not episode.is_symlink()]
         if not inside:
             raise RecordingError(f"{path}: no Zarr v3 group there or one level down (a folder with zarr.json)")
-        found += inside
-    return found
+        folders += inside
+    return folders
 
 
 def _kind(first: EgoVerseEpisode, wanted: ImportAs) -> Kind:

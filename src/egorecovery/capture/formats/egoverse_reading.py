@@ -82,16 +82,16 @@ def _kinds(names: set[str]) -> tuple[Kind, ...]:
         return all(f"{side}.{suffix}" in names for side in Side for suffix in suffixes)
 
     grippers = _gripper_names(names) is not None
-    found: list[Kind] = []
+    kinds: list[Kind] = []
     if {JOINTS, JOINT_ACTIONS} <= names or (both("obs_joints", "cmd_joints") and grippers):
-        found.append("joints")
+        kinds.append("joints")
     if both("obs_ee_pose", "cmd_ee_pose") and grippers:
-        found.append("poses")
+        kinds.append("poses")
     if both("obs_keypoints") and (both("obs_wrist_pose") or both("obs_ee_pose")):
-        found.append("keypoints")
+        kinds.append("keypoints")
     if HAND_STATE in names:
-        found.append("hands")
-    return tuple(found)
+        kinds.append("hands")
+    return tuple(kinds)
 
 
 def _gripper_names(names: set[str]) -> tuple[str, str] | None:
@@ -160,13 +160,13 @@ class EgoVerseStreams:
 
     def labels(self) -> dict[str, ndarray]:
         """What the authors' own tools wrote beside the motion."""
-        found = {}
+        labels = {}
         for name in self.episode.labels:
             width = self._group.width(name)
             if len(width) > 1 or (width and width[0] > 64):
                 raise RecordingError(f"{self.episode.path / name} has frames of shape {width}; labels are short")
-            found[name] = self._group.numbers(name, self.episode.frames, *width)
-        return found
+            labels[name] = self._group.numbers(name, self.episode.frames, *width)
+        return labels
 
     def pictures(self, camera: str) -> JpegFrames:
         """Byte for byte."""

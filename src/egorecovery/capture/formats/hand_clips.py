@@ -167,11 +167,11 @@ class HandClips(Importer):
 
 def clips_among(paths: Sequence[Path]) -> list[Path]:
     """These clips; of a folder of recordings, those in it."""
-    found: list[Path] = []
+    clips: list[Path] = []
     for path in paths:
         folder = path.is_dir() and not is_recording(path) and any(map(is_recording, path.iterdir()))
-        found += find_recordings([path]) if folder else [path]
-    return found
+        clips += find_recordings([path]) if folder else [path]
+    return clips
 
 
 def _name(clip: Path) -> str:
@@ -205,7 +205,7 @@ def clip_cameras(path: Path) -> dict[Camera, ClipCamera]:
         raise RecordingError(f"{path} does not exist; name a recording, a video, or a folder with head.mp4")
     if path.is_file():
         return {Camera.HEAD: ClipCamera(path)}
-    found = {}
+    cameras = {}
     for camera in Camera:
         videos = [path / f"{camera}{suffix}" for suffix in VIDEOS] + [path / camera / f"rgb{s}" for s in VIDEOS]
         there = [video for video in videos if video.is_file()]
@@ -213,7 +213,7 @@ def clip_cameras(path: Path) -> dict[Camera, ClipCamera]:
         if len(there) > 1:
             raise RecordingError(f"{path}: {there[0].name} and {there[1].name} are both of {camera}; remove one")
         if there:
-            found[camera] = ClipCamera(there[0])
-    if Camera.HEAD not in found:
+            cameras[camera] = ClipCamera(there[0])
+    if Camera.HEAD not in cameras:
         raise RecordingError(f"{path}: no head camera; head.mp4, head/rgb.mp4 or head/rgb/000000.jpg is wanted")
-    return found
+    return cameras

@@ -106,13 +106,13 @@ class LeRobotDataSet(Importer):
     def findings(self) -> Findings:
         data_set = self._data_set
         cameras, depths = self._cameras_of(depth=False), self._cameras_of(depth=True)
-        used = {*self._columns, *(each.name for each in (*cameras.values(), *depths.values())), *BOOKKEEPING}
+        used = {*self._columns, *(feature.name for feature in (*cameras.values(), *depths.values())), *BOOKKEEPING}
         return Findings(
             what=f"LeRobot v3.0, robot {data_set.robot}",
             episodes=len(data_set.episodes),
             frames=data_set.frames,
             rate_hz=data_set.rate_hz,
-            cameras={str(camera): _said(each, depths.get(camera)) for camera, each in cameras.items()},
+            cameras={str(camera): _said(feature, depths.get(camera)) for camera, feature in cameras.items()},
             mapping=self._mapping(),
             notes=("no calibration is in the data set: a lens of 53 degrees is assumed",),
             warnings=tuple(f"feature {name} is left out" for name in data_set.features if name not in used),
@@ -136,7 +136,7 @@ class LeRobotDataSet(Importer):
 
     def _column(self, names: Sequence[str]) -> str | None:
         """The feature that is called so, or ends so, as in complementary_info.is_intervention."""
-        flags = [each.name for each in self._data_set.features.values() if each.shape == (1,)]
+        flags = [feature.name for feature in self._data_set.features.values() if feature.shape == (1,)]
         return next((flag for name in names for flag in flags if flag == name or flag.endswith(f".{name}")), None)
 
     @property
@@ -147,7 +147,7 @@ class LeRobotDataSet(Importer):
     def _columns(self) -> list[str]:
         """Of the parquet files that are needed."""
         marks = [name for name in (self._intervention_key, self._column(SUCCESSES)) if name]
-        images = [each.name for each in self._cameras_of(depth=False).values() if each.dtype == "image"]
+        images = [feature.name for feature in self._cameras_of(depth=False).values() if feature.dtype == "image"]
         return [self.options.state_key, self.options.action_key, *marks, *images, *(EFFECTORS * self._has_effectors)]
 
     def _require_joints(self, feature: Feature) -> None:
@@ -163,12 +163,16 @@ class LeRobotDataSet(Importer):
     def _cameras_of(self, *, depth: bool) -> dict[Camera, Feature]:
         """Depth maps are named after their camera: cam_high_depth."""
         every = self._data_set.features
-        cameras = {name: each for name, each in every.items() if each.is_camera and not each.is_depth}
+        cameras = {name: feature for name, feature in every.items() if feature.is_camera and not feature.is_depth}
         chosen = {camera: cameras[name] for camera, name in chosen_cameras(self.wanted.cameras, list(cameras)).items()}
         if not depth:
             return chosen
-        depths = {camera: every.get(f"{each.name}_depth") for camera, each in chosen.items()}
-        return {camera: each for camera, each in depths.items() if each and each.is_depth and each.dtype == "video"}
+        depths = {camera: every.get(f"{feature.name}_depth") for camera, feature in chosen.items()}
+        return {
+            camera: feature
+            for camera, feature in depths.items()
+            if feature and feature.is_depth and feature.dtype == "video"
+        }
 
     def _camera(
         self, camera: Camera, row: EpisodeRow, table: Table, times_s: Float[ndarray, " N"], fit: PictureFit | None

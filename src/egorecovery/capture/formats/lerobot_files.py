@@ -81,7 +81,7 @@ class DataSet:
 
     def feature(self, name: str, option: str) -> Feature:
         if name not in self.features:
-            there = ", ".join(each.name for each in self.features.values() if not each.is_camera)
+            there = ", ".join(feature.name for feature in self.features.values() if not feature.is_camera)
             raise RecordingError(f"{self.root / INFO}: there is no feature {name!r}; say {option} one of {there}")
         return self.features[name]
 
@@ -98,7 +98,7 @@ def read_data_set(root: Path) -> DataSet:
         rate_hz=float(rate_hz),
         robot=str(info.get("robot_type") or "unknown"),
         features=features,
-        episodes=_episodes(root, info, [each.name for each in features.values() if each.dtype == "video"]),
+        episodes=_episodes(root, info, [feature.name for feature in features.values() if feature.dtype == "video"]),
     )
 
 
@@ -144,13 +144,13 @@ def _info(root: Path) -> dict[str, Any]:
     return info
 
 
-def _features(found: object, where: Path) -> dict[str, Feature]:
-    if not isinstance(found, dict) or not found:
-        raise RecordingError(f"{where}: features must be an object of features, got {type(found).__name__}")
+def _features(record: object, where: Path) -> dict[str, Feature]:
+    if not isinstance(record, dict) or not record:
+        raise RecordingError(f"{where}: features must be an object of features, got {type(record).__name__}")
     features = {}
-    for name, facts in found.items():
+    for name, facts in record.items():
         shape = facts.get("shape") if isinstance(facts, dict) else None
-        if not isinstance(shape, list) or not all(type(each) is int and 0 < each <= 1 << 20 for each in shape):
+        if not isinstance(shape, list) or not all(type(size) is int and 0 < size <= 1 << 20 for size in shape):
             raise RecordingError(f"{where}: features.{name}.shape must be a list of sizes, got {shape!r:.80}")
         feature = Feature(name=name, dtype=str(facts.get("dtype")), shape=tuple(shape), info=_object(facts.get("info")))
         if feature.is_camera and len(shape) != 3:
@@ -224,9 +224,9 @@ def _path(template: object, where: Path, **fields: object) -> str:
     if not isinstance(template, str):
         raise RecordingError(f"{where}: info.json names no path for data or videos, got {template!r}")
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in fields:
-            raise RecordingError(f"{where}: the path {template!r} in info.json has an unknown field {found[1]!r}")
-        return str(fields[found[1]]).zfill(int(found[2] or 0))
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in fields:
+            raise RecordingError(f"{where}: the path {template!r} in info.json has an unknown field {match[1]!r}")
+        return str(fields[match[1]]).zfill(int(match[2] or 0))
 
     return _FIELD.sub(value, template)

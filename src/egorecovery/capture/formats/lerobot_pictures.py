@@ -29,7 +29,7 @@ def frames_of_video(
     from av.error import FFmpegError
 
     wanted = iter(span.from_s + times_s)
-    target_s, found = next(wanted), 0
+    target_s, yielded = next(wanted), 0
     try:
         with opened_video(path, named=True) as container:  # looked at by `lerobot_files.inside`
             stream = container.streams.video[0]
@@ -44,16 +44,16 @@ def frames_of_video(
                 if frame.time > target_s + NEAR / rate_hz:
                     break
                 _require_shape((frame.height, frame.width), feature, path)
-                found += 1
+                yielded += 1
                 yield _pixels(frame, feature, path)
-                if found == len(times_s):
+                if yielded == len(times_s):
                     return
                 target_s = next(wanted)
     except (FFmpegError, IndexError, ValueError, MemoryError) as error:
         raise RecordingError(f"{path} cannot be decoded ({error}); copy or download it again") from error
     raise RecordingError(
-        f"{path}: there is no picture at {target_s:.3f} s, the time of sample {found} of {len(times_s)}; the video is "
-        f"cut short or not the data set's; copy or download it again"
+        f"{path}: there is no picture at {target_s:.3f} s, the time of sample {yielded} of {len(times_s)}; the video "
+        f"is cut short or not the data set's; copy or download it again"
     )
 
 

@@ -104,6 +104,6 @@ def _may_hold(group: pq.RowGroupMetaData, episode: int) -> bool:
     for column in range(group.num_columns):
         facts = group.column(column)
         if facts.path_in_schema == "episode_index":
-            found = facts.statistics
-            return found is None or not found.has_min_max or found.min <= episode <= found.max
+            statistics = facts.statistics
+            return statistics is None or not statistics.has_min_max or statistics.min <= episode <= statistics.max
     return True

@@ -42,7 +42,7 @@ def workspace_from_world(path: Path, world_from_camera: Float[ndarray, "N 4 4"] 
     sightings = _sightings(record.get("sightings"), len(world_from_camera), path)
     workspace_from_marker = rigid(record.get("workspace_from_marker"), f"{path}: workspace_from_marker")
     world_from_marker = _agreed(
-        np.stack([world_from_camera[each.sample] @ each.camera_from_marker for each in sightings]), path
+        np.stack([world_from_camera[sighting.sample] @ sighting.camera_from_marker for sighting in sightings]), path
     )
     return workspace_from_marker @ np.linalg.inv(world_from_marker)
 
@@ -50,15 +50,15 @@ def workspace_from_world(path: Path, world_from_camera: Float[ndarray, "N 4 4"] 
 def _sightings(record: object, samples: int, path: Path) -> list[Sighting]:
     if not isinstance(record, list) or not 1 <= len(record) <= MAX_SIGHTINGS:
         raise RecordingError(f"{path}: sightings must be a list of 1 to {MAX_SIGHTINGS} sightings of the marker")
-    found = []
-    for number, each in enumerate(record):
+    sightings = []
+    for number, entry in enumerate(record):
         where = f"{path}: sighting {number}"
-        sample = each.get("sample") if isinstance(each, dict) else None
+        sample = entry.get("sample") if isinstance(entry, dict) else None
         if not isinstance(sample, int) or isinstance(sample, bool) or not 0 <= sample < samples:
             raise RecordingError(f"{where}: sample must be one of the hand file's {samples}, got {sample!r}")
-        matrix = rigid(each.get("camera_from_marker"), f"{where}: camera_from_marker")
-        found.append(Sighting(sample=sample, camera_from_marker=matrix))
-    return found
+        matrix = rigid(entry.get("camera_from_marker"), f"{where}: camera_from_marker")
+        sightings.append(Sighting(sample=sample, camera_from_marker=matrix))
+    return sightings
 
 
 def _agreed(poses: Float[ndarray, "M 4 4"], path: Path) -> Float[ndarray, "4 4"]:

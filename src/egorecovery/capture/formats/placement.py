@@ -82,8 +82,8 @@ def read_json(path: Path) -> dict[str, object]:
 
 def _tool_axes(record: object, path: Path) -> Float[ndarray, "3 3"]:
     named = record if isinstance(record, dict) else {}
-    found = {name: AXES.get(str(named.get(name))) for name in ("approach", "opening")}
-    approach, opening = found["approach"], found["opening"]
+    axes = {name: AXES.get(str(named.get(name))) for name in ("approach", "opening")}
+    approach, opening = axes["approach"], axes["opening"]
     if approach is None or opening is None or abs(float(approach @ opening)) > 0.5:
         raise RecordingError(
             f'{path}: tool_axes must name two different axes, as in {{"approach": "+x", "opening": "+y"}}'

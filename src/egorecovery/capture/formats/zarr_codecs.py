@@ -29,8 +29,8 @@ def allowed_bytes(chunk_spec: Any) -> int:
 
 def require_within(size: int | None, chunk_spec: Any) -> None:
     if size is None or size > allowed_bytes(chunk_spec):
-        said = "an unknown number of" if size is None else f"{size}"
-        raise RecordingError(f"a chunk inflates to {said} bytes, at most {allowed_bytes(chunk_spec)} are expected")
+        count = "an unknown number of" if size is None else f"{size}"
+        raise RecordingError(f"a chunk inflates to {count} bytes, at most {allowed_bytes(chunk_spec)} are expected")
 
 
 class BoundedZstd(ZstdCodec):

@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from egorecovery.errors import RecordingError
 from egorecovery.storage.bounded_json import read_json
-from egorecovery.storage.containment import strange_files
+from egorecovery.storage.containment import special_files
 
 MAX_METADATA_BYTES = 8 * 2**20
 MAX_STREAM_BYTES = 256 * 2**20  # of one array of numbers, padding included
@@ -90,7 +90,7 @@ class ZarrGroup:
         from egorecovery.capture.formats.zarr_codecs import bounded_codecs
 
         folder = self.path / name
-        if strange := strange_files(folder):
+        if strange := special_files(folder):
             raise RecordingError(f"{strange[0]} is a link or a special file; copy what it points to")
         try:
             with bounded_codecs():
@@ -141,14 +141,14 @@ def _check_chunk(chunk: object, header: dict[str, Any], where: Path) -> None:
 
 def _check_codecs(codecs: object, header: dict[str, Any], where: Path, within: tuple[str, ...]) -> None:
     """Only codecs that are pure data formats; some that zarr knows would unpickle what they find."""
-    if not isinstance(codecs, list) or not all(isinstance(each, dict) for each in codecs):
+    if not isinstance(codecs, list) or not all(isinstance(codec, dict) for codec in codecs):
         raise RecordingError(f"{where}: codecs must be a list of objects")
-    names = [each.get("name") for each in codecs]
-    for name, each in zip(names, codecs, strict=True):
+    names = [codec.get("name") for codec in codecs]
+    for name, codec in zip(names, codecs, strict=True):
         if name not in CODECS or name in within:
             raise RecordingError(f"{where} uses the codec {name!r}; only {', '.join(CODECS)} are read")
         if name == "sharding_indexed":
-            configuration = each.get("configuration")
+            configuration = codec.get("configuration")
             configuration = configuration if isinstance(configuration, dict) else {}
             _check_chunk(configuration.get("chunk_shape"), header, where)
             for inner in ("codecs", "index_codecs"):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -68,9 +69,9 @@ def track_clip(
     frames = len(camera.frames)
     points_m, confidence = np.full((frames, 2, 21, 3), np.nan), np.zeros((frames, 2))
     for frame in range(frames):
-        found = tracker.find(camera.frames.encoded(frame).tobytes())
+        hands_found = tracker.find(camera.frames.encoded(frame).tobytes())
         depth_mm = None if camera.depth_mm is None else np.asarray(camera.depth_mm[frame])
-        for hand in sorted(found, key=lambda each: each.score):  # of two hands of one name the surer one stays
+        for hand in sorted(hands_found, key=attrgetter("score")):  # of two hands of one name the surer one is kept
             index = _index(hand, mirrored)
             placed_m = placed_hand(hand.pixels, hand.metres, camera.intrinsics, depth_mm)
             if placed_m is not None:

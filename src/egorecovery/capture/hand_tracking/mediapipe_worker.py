@@ -37,15 +37,17 @@ def bundled(mediapipe):
     hands = mediapipe.solutions.hands.Hands(static_image_mode=False, max_num_hands=2, model_complexity=1)
 
     def find(rgb):
-        found = hands.process(rgb)
-        if not found.multi_hand_landmarks:
+        answer = hands.process(rgb)
+        if not answer.multi_hand_landmarks:
             return []
-        each = zip(found.multi_handedness, found.multi_hand_landmarks, found.multi_hand_world_landmarks, strict=True)
+        hands_found = zip(
+            answer.multi_handedness, answer.multi_hand_landmarks, answer.multi_hand_world_landmarks, strict=True
+        )
         return [
             hand_record(
                 sides.classification[0].label, sides.classification[0].score, image.landmark, world.landmark, rgb
             )
-            for sides, image, world in each
+            for sides, image, world in hands_found
         ]
 
     return find
@@ -60,9 +62,12 @@ def landmarker(mediapipe, model):
     detector = vision.HandLandmarker.create_from_options(options)
 
     def find(rgb):
-        found = detector.detect(mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=rgb))
-        each = zip(found.handedness, found.hand_landmarks, found.hand_world_landmarks, strict=True)
-        return [hand_record(sides[0].category_name, sides[0].score, image, world, rgb) for sides, image, world in each]
+        answer = detector.detect(mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=rgb))
+        hands_found = zip(answer.handedness, answer.hand_landmarks, answer.hand_world_landmarks, strict=True)
+        return [
+            hand_record(sides[0].category_name, sides[0].score, image, world, rgb)
+            for sides, image, world in hands_found
+        ]
 
     return find
 

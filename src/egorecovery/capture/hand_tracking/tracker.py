@@ -72,10 +72,10 @@ class HandTracker:
             self._process.stdin.write(pack("<I", len(jpeg)) + jpeg)
         except OSError:
             raise self._failed("ended") from None
-        found = self._answer(ANSWER_S, "answer").get("hands")
-        if not isinstance(found, list) or len(found) > MAX_HANDS:
+        records = self._answer(ANSWER_S, "answer").get("hands")
+        if not isinstance(records, list) or len(records) > MAX_HANDS:
             raise self._failed("gave an answer that is none")
-        return [self._hand(each) for each in found]
+        return [self._hand(record) for record in records]
 
     def _hand(self, record: Any) -> FoundHand:
         try:
@@ -112,8 +112,8 @@ class HandTracker:
         self._process.kill()
         self._process.wait()
         self._errors.seek(0)
-        said = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-        last = f"; it said: {said[-1][:200]}" if said else ""
+        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        last = f"; it said: {lines[-1][:200]}" if lines else ""
         return RecordingError(f"the hand tracker {why}{last} (docs/hand_tracks.md says how to install it)")
 
 

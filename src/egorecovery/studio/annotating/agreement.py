@@ -64,30 +64,30 @@ def last_words(history: Iterable[Annotation]) -> dict[str, dict[str, Annotation]
 def agreements(history: Iterable[Annotation]) -> list[Agreement]:
     """Every pair of annotators with clips in common."""
     words = last_words(history)
-    found = []
+    pairs = []
     for first, second in combinations(words, 2):
         differences = _differences(words[first], words[second])
         if differences:
-            found.append(Agreement(first=first, second=second, differences=differences))
-    return found
+            pairs.append(Agreement(first=first, second=second, differences=differences))
+    return pairs
 
 
 def _differences(first: Mapping[str, Annotation], second: Mapping[str, Annotation]) -> tuple[Difference, ...]:
     """In order of the clips' names."""
-    found = []
+    differences = []
     for clip in sorted(first.keys() & second.keys()):
-        one, other = first[clip], second[clip]
-        assert one.boundary is not None
-        assert other.boundary is not None
-        found.append(
+        ours, theirs = first[clip], second[clip]
+        assert ours.boundary is not None
+        assert theirs.boundary is not None
+        differences.append(
             Difference(
                 clip=clip,
-                first_boundary=one.boundary,
-                second_boundary=other.boundary,
-                independent=one.candidate is None and other.candidate is None,
+                first_boundary=ours.boundary,
+                second_boundary=theirs.boundary,
+                independent=ours.candidate is None and theirs.candidate is None,
             )
         )
-    return tuple(found)
+    return tuple(differences)
 
 
 def boundary_noise(history: Iterable[Annotation]) -> dict[str, Any]:

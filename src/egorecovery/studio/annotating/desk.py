@@ -128,7 +128,7 @@ class Desk:
         return next((word for word in reversed(self.history()) if word.episode == clip), None)
 
     def _annotation(self, card: EpisodeCard, word: Word, viewer: Viewer, candidate: int | None) -> Annotation:
-        said = Annotation(
+        annotation = Annotation(
             episode=card.id,
             boundary=word.boundary,
             annotator=viewer.annotator,
@@ -139,12 +139,12 @@ class Desk:
             saved_at=self._timestamp(),
         )
         if card.source.is_recovery:
-            return replace(said, boundary=None, note=WITHDRAWN) if word.withdraw else said
-        if said.discard and not word.withdraw:
-            return replace(said, boundary=None)
+            return replace(annotation, boundary=None, note=WITHDRAWN) if word.withdraw else annotation
+        if annotation.discard and not word.withdraw:
+            return replace(annotation, boundary=None)
         # A success episode has no recovery. Taken back into training, it is written with its last frame, which
         # the labels of a success episode ignore.
-        return replace(said, boundary=card.frames - 1, discard=False)
+        return replace(annotation, boundary=card.frames - 1, discard=False)
 
 
 def is_withdrawn(annotation: Annotation) -> bool:
@@ -164,7 +164,7 @@ def _views(history: Iterable[Annotation], viewer: Viewer) -> tuple[dict[str, Ann
 
 def _row(card: EpisodeCard, latest: Annotation | None, seen: Annotation | None) -> dict[str, Any]:
     """One clip in the list: what it is, and its annotation as far as it may be seen."""
-    said = None if seen is None or is_withdrawn(seen) else seen
+    annotation = None if seen is None or is_withdrawn(seen) else seen
     return {
         "id": card.id,
         "task": card.task.name,
@@ -174,9 +174,9 @@ def _row(card: EpisodeCard, latest: Annotation | None, seen: Annotation | None) 
         "cameras": list(card.cameras),
         "operator": card.operator,
         "has_boundary": card.source.is_recovery,
-        "state": _state(card, said),
+        "state": _state(card, annotation),
         "revision": latest.revision if latest else 0,
-        "annotation": None if said is None else plain(said),
+        "annotation": None if annotation is None else plain(annotation),
     }
 
 
@@ -187,12 +187,12 @@ def _damaged_row(clip: str, damage: str, latest: Annotation | None) -> dict[str,
     return {"id": clip, **unknown, "has_boundary": False, "state": "damaged", "revision": revision, "damage": damage}
 
 
-def _state(card: EpisodeCard, said: Annotation | None) -> str:
-    if said is not None and said.discard:
+def _state(card: EpisodeCard, annotation: Annotation | None) -> str:
+    if annotation is not None and annotation.discard:
         return "discarded"
     if not card.source.is_recovery:
         return "success"
-    return "open" if said is None else "annotated"
+    return "open" if annotation is None else "annotated"
 
 
 def plain(annotation: Annotation) -> dict[str, Any]:

@@ -68,6 +68,6 @@ def _criteria(fields: dict[str, Any], every_task: tuple[str, ...]) -> Criteria:
 
 
 def _sentences(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(sentence, str) for sentence in value):
         raise TypeError(f"wanted a list of sentences, got {value!r}")
     return tuple(value)

@@ -16,9 +16,9 @@ def clips_of(paths: Sequence[Path]) -> tuple[list[Clip], list[str]]:
     clips: list[Clip] = []
     notes: list[str] = []
     for path in paths:
-        more, said = _clips_at(path)
-        clips += more
-        notes += said
+        more_clips, more_notes = _clips_at(path)
+        clips += more_clips
+        notes += more_notes
     require_distinct(clips)
     return clips, notes
 

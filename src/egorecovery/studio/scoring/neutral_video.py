@@ -53,10 +53,10 @@ def neutral_copy(source: Path, target: Path, crop_top_px: int = 0) -> VideoFacts
     from av.error import FFmpegError
 
     try:
-        found = _look(source)
-        if found.playable and found.steady and not found.rotation and not crop_top_px:
-            return _copy(source, target, found.rate)
-        return _encode(source, target, found, crop_top_px)
+        original = _look(source)
+        if original.playable and original.steady and not original.rotation and not crop_top_px:
+            return _copy(source, target, original.rate)
+        return _encode(source, target, original, crop_top_px)
     except (FFmpegError, OSError, RecordingError, ValueError) as error:
         target.unlink(missing_ok=True)
         raise ScoringError(f"{source} cannot be read as a video ({error}); export it again, as mp4 say") from error
@@ -126,10 +126,10 @@ def _copy(source: Path, target: Path, rate: Fraction) -> VideoFacts:
         return VideoFacts(frames=frames, rate_hz=float(rate), width=size.width, height=size.height)
 
 
-def _encode(source: Path, target: Path, found: _Source, crop_top_px: int) -> VideoFacts:
+def _encode(source: Path, target: Path, original: _Source, crop_top_px: int) -> VideoFacts:
     from av.bitstream import BitStreamFilterContext
 
-    rate = min(found.rate, Fraction(FASTEST_HZ)).limit_denominator(1001)
+    rate = min(original.rate, Fraction(FASTEST_HZ)).limit_denominator(1001)
     frames = 0
     with opened_video(source, named=True) as read, _neutral_mp4(target) as written:
         options = {**ENCODING, "g": str(max(1, round(rate)))}  # a key frame a second: stepping back stays quick
@@ -143,7 +143,7 @@ def _encode(source: Path, target: Path, found: _Source, crop_top_px: int) -> Vid
                     kept.stream = copy
                     written.mux(kept)
 
-        for frame in _steady_frames(read, _video(read, source), found, rate, crop_top_px):
+        for frame in _steady_frames(read, _video(read, source), original, rate, crop_top_px):
             if frames == 0:
                 copy.width, copy.height = frame.width, frame.height
             frame.pts, frame.time_base, frame.pict_type = frames, 1 / rate, 0
@@ -153,14 +153,14 @@ def _encode(source: Path, target: Path, found: _Source, crop_top_px: int) -> Vid
         return VideoFacts(frames=frames, rate_hz=float(rate), width=copy.width, height=copy.height)
 
 
-def _steady_frames(read: Any, video: Any, found: _Source, rate: Fraction, crop_top_px: int) -> Iterator[Any]:
+def _steady_frames(read: Any, video: Any, original: _Source, rate: Fraction, crop_top_px: int) -> Iterator[Any]:
     """Upright, cropped to even sizes, at a constant rate."""
     from av.filter import Graph
 
-    steps: list[tuple[str, str]] = [("transpose", turn) for turn in _turns(found.rotation)]
+    steps: list[tuple[str, str]] = [("transpose", turn) for turn in _turns(original.rotation)]
     top = crop_top_px + crop_top_px % 2
     steps.append(("crop", f"trunc(iw/2)*2:trunc((ih-{top})/2)*2:0:{top}"))
-    steps += [] if found.steady else [("fps", f"{rate.numerator}/{rate.denominator}")]
+    steps += [] if original.steady else [("fps", f"{rate.numerator}/{rate.denominator}")]
     steps.append(("format", "yuv420p"))
     graph = Graph()
     chain = [graph.add_buffer(template=video), *(graph.add(name, how) for name, how in steps), graph.add("buffersink")]

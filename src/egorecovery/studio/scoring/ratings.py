@@ -102,11 +102,11 @@ class Ratings:
 
     def final(self, video: str) -> Verdict | None:
         """Where raters agree their verdict, elsewhere the adjudicator's; None while there is none."""
-        said = self.on(video)
-        if len(said) < self.plan.raters:
+        ratings = self.on(video)
+        if len(ratings) < self.plan.raters:
             return None
-        if len({rating.verdict for rating in said}) == 1:
-            return said[0].verdict
+        if len({rating.verdict for rating in ratings}) == 1:
+            return ratings[0].verdict
         decided = self.decision(video)
         return decided.verdict if decided else None
 
@@ -114,11 +114,11 @@ class Ratings:
         """What must be done before an export, in sentences."""
         total = len(self._ids)
         counts = [(name, len(self.of(name))) for name in self.raters]
-        said = [f"{name} has rated {count} of {total} videos" for name, count in counts if count < total]
+        sentences = [f"{name} has rated {count} of {total} videos" for name, count in counts if count < total]
         absent = self.plan.raters - len(self.raters)
-        said += [f"{absent} of {self.plan.raters} raters have not begun"] if absent > 0 else []
+        sentences += [f"{absent} of {self.plan.raters} raters have not begun"] if absent > 0 else []
         undecided = sum(self.final(video) is None for video in self.disagreements)
-        return said + ([f"{undecided} disagreements are not adjudicated"] if undecided and not said else [])
+        return sentences + ([f"{undecided} disagreements are not adjudicated"] if undecided and not sentences else [])
 
     # What may be appended next. Each returns the line, or says why not.
 
@@ -129,10 +129,10 @@ class Ratings:
         current = self.revision(rating.by, rating.video, rating.role)
         if current != seen_revision:
             theirs = self.of(rating.by, rating.role).get(rating.video)
-            said = f"{theirs.verdict!r}" if theirs else "no rating"
+            saved = f"{theirs.verdict!r}" if theirs else "no rating"
             raise StaleRating(
-                f"{rating.by} has changed this video's rating to {said} in another window; it is shown now: rate again "
-                "if you want another"
+                f"{rating.by} has changed this video's rating to {saved} in another window; it is shown now: rate "
+                "again if you want another"
             )
         return {"kind": "rating", **asdict(rating), "revision": current + 1}
 

@@ -88,10 +88,10 @@ def _clip(row: _Row, home: Path) -> Clip:
         there = False
     if not there:
         raise ScoringError(f"{row.where}: there is no file {video}")
-    regime: Regime | None = next((one for one in REGIMES if one == row["regime"]), None)
+    regime: Regime | None = next((known for known in REGIMES if known == row["regime"]), None)
     if regime is None:
         raise row.wrong("regime", " or ".join(REGIMES))
-    verdict: Result | None = next((one for one in VERDICTS if one == row["verdict"]), None)
+    verdict: Result | None = next((known for known in VERDICTS if known == row["verdict"]), None)
     if row["verdict"] and verdict is None:
         raise row.wrong("verdict", "success, failure or nothing")
     mode = row["mode"] or ("nominal" if regime == "initial" else "not named")

@@ -88,7 +88,7 @@ class Plan:
         if type(self.raters) is not int or not 1 <= self.raters <= MOST_RATERS:
             raise ValueError("the number of raters is none")
         ids = [video.id for video in self.videos]
-        if len(set(ids)) != len(ids) or not all(isinstance(one, str) and _ID.fullmatch(one) for one in ids):
+        if len(set(ids)) != len(ids) or not all(isinstance(name, str) and _ID.fullmatch(name) for name in ids):
             raise ValueError("the name of a video is none")
         if missing := {video.task for video in self.videos} - self.criteria.keys():
             raise ValueError(f"no criteria for {min(missing)}")
