@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy import ndarray
 
-from egorecovery.capture.film import fitted
+from egorecovery.capture.fitted_pictures import fitted
 from egorecovery.capture.formats.importer import Importer
 from egorecovery.capture.formats.recordings import RecordingFolders
 from egorecovery.capture.hand_streams import pose_streams, track_streams

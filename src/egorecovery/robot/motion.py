@@ -1,4 +1,4 @@
-"""A record of what every control cycle wanted, commanded and measured, to check how a robot moved."""
+"""A record of the wanted, commanded and measured joints of every control cycle."""
 
 # T control cycles, J joints
 
@@ -18,14 +18,14 @@ from egorecovery.robot.robot import Joints, Measurement
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.bounded_npz import read_npz
 
-MOST_CYCLES = 200_000  # an hour at 50 Hz, some 70 MB; of a longer run the last ones are kept
+MOST_CYCLES = 200_000  # an hour at 50 Hz, about 70 MB; a longer run keeps the last ones
 
 OnCycle = Callable[[float, Measurement, Joints | None, Cycle], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecordedMotion:
-    """The cycles of one run. In shadow mode `commanded` is what would have been sent."""
+    """The cycles of one run. In shadow mode `commanded` holds what would have been sent."""
 
     names: tuple[str, ...]
     rate_hz: float  # of the robot: limits are per control cycle, however long the cycles took
@@ -37,7 +37,7 @@ class RecordedMotion:
 
 
 class MotionRecorder:
-    """Called in every control cycle; makes arrays only when asked for the motion."""
+    """Records every control cycle. Arrays are made only when the motion is requested."""
 
     def __init__(self, names: tuple[str, ...], rate_hz: float) -> None:
         self._names, self._rate_hz = names, rate_hz
@@ -63,7 +63,7 @@ class MotionRecorder:
 
 
 def _row(measured: Joints, unknown: Joints) -> Joints:
-    """A driver's fault may be a measurement of another length."""
+    """Measured joints, NaN if a faulty driver returned another length."""
     return measured if np.shape(measured) == unknown.shape else unknown
 
 
@@ -83,7 +83,7 @@ def write_motion(motion: RecordedMotion, path: Path) -> None:
 
 
 def read_motion(path: Path) -> RecordedMotion:
-    """A file that a person named: strictly what `write_motion` writes."""
+    """Reads a file that a user named. Only what `write_motion` writes is accepted."""
     arrays = read_npz(Path(os.path.realpath(path)), RobotError)
     if arrays.keys() != RecordedMotion.__dataclass_fields__.keys():
         raise RobotError(f"{path}: is no motion that 'control --record' wrote (it holds {', '.join(arrays)})")

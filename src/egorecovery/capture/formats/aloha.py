@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from numpy import ndarray
 
-from egorecovery.capture.film import raw_camera
+from egorecovery.capture.fitted_pictures import raw_camera
 from egorecovery.capture.formats import hdf5_reading
 from egorecovery.capture.formats.grippers import COLUMNS, GripperRange, GripperRanges, normalised, ranges_of
 from egorecovery.capture.formats.importer import trailing_number

@@ -11,7 +11,7 @@ from av.error import FFmpegError
 from jaxtyping import Float, UInt8, UInt16
 from numpy import ndarray
 
-from egorecovery.capture.film import raw_camera
+from egorecovery.capture.fitted_pictures import raw_camera
 from egorecovery.capture.formats.pictures import guessed_intrinsics, require_size, same_sizes, whole_jpeg
 from egorecovery.capture.formats.placement import read_json
 from egorecovery.capture.picture_fit import PictureFit

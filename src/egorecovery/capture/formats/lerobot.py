@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from egorecovery.capture.film import raw_camera
+from egorecovery.capture.fitted_pictures import raw_camera
 from egorecovery.capture.formats.camera_names import chosen_cameras
 from egorecovery.capture.formats.grippers import COLUMNS, normalised
 from egorecovery.capture.formats.importer import Findings, ImportAs, Importer
