@@ -105,7 +105,7 @@ def _arm_by_names(model: MjModel, side: Side, path: Path) -> Arm:
 
 def _spec(path: Path) -> MjSpec:
     if not path.is_file():
-        raise KinematicsError(f"{path}: no such robot description (MJCF or URDF)")
+        raise KinematicsError(f"{path}: there is no such robot description (MJCF or URDF)")
     try:
         spec = mujoco.MjSpec.from_file(str(path))
     except ValueError as error:

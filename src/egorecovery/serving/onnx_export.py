@@ -99,7 +99,7 @@ def export_onnx(run: Path, out: Path) -> Parity:
     if out.suffix != ".onnx":
         raise ServingError(f"--out {out}: the file's name must end in .onnx")
     if not out.parent.is_dir():
-        raise ServingError(f"{out.parent}: no such folder")
+        raise ServingError(f"{out.parent}: there is no such folder")
     saved = open_checkpoint(run)
     policy = Policy(saved.config)
     load_into(policy, saved.weights(), saved.path)
