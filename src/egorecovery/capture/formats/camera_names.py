@@ -1,4 +1,4 @@
-"""Which camera of another format is the head's or a wrist's."""
+"""Maps camera names of other formats to head and wrist cameras."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ USUAL = {
 
 
 def chosen_cameras(wanted: Mapping[Camera, str], names: Sequence[str]) -> dict[Camera, str]:
-    """Which of their cameras is which of ours: as a person says, otherwise by the names that labs use."""
+    """A name in the data set for each of our cameras: as the user says, otherwise by common names."""
     for camera, name in wanted.items():
         if name not in names:
             raise RecordingError(f"--camera {camera}={name}: there is no such camera; there are {', '.join(names)}")
@@ -35,7 +35,7 @@ def chosen_cameras(wanted: Mapping[Camera, str], names: Sequence[str]) -> dict[C
 
 
 def parsed_cameras(settings: Sequence[str]) -> dict[Camera, str]:
-    """From a command line's head=NAME left_wrist=NAME."""
+    """Parses head=NAME left_wrist=NAME from the command line."""
     cameras = {}
     for setting in settings:
         ours, _, theirs = setting.partition("=")

@@ -33,10 +33,10 @@ def open_paths(paths: Sequence[Path], wanted: ImportAs, options: EgoVerseOptions
 
 @dataclass(frozen=True, kw_only=True)
 class EgoVerseEpisodes(Importer):
-    """Episodes of one data set, of robots or of people as `--source` says, whatever their metadata call them."""
+    """Episodes of one data set. `--source` decides whether they are of robots or of people, not their metadata."""
 
     episodes: tuple[EgoVerseEpisode, ...]
-    unreadable: tuple[tuple[Path, str], ...]  # episodes and why; said again when their turn comes
+    unreadable: tuple[tuple[Path, str], ...]  # episodes and errors, which are raised again on loading
     numbers: dict[Path, int]
     kind: Kind
     cameras: dict[Camera, str]
@@ -91,7 +91,7 @@ class EgoVerseEpisodes(Importer):
             "motion": self.kind,
             "intrinsics": "assumed",
             "transform": self.placement.name or "none",
-            "theirs": dict(current.said),
+            "theirs": dict(current.described),
         }
         if current.labels:
             details["their_labels"] = packed(streams.labels(), current.rate_hz)
@@ -165,10 +165,10 @@ class EgoVerseEpisodes(Importer):
             if self.placement.tool_axes is None:
                 notes.append("no tool_axes in --transform: there will be no effector streams")
         if self.kind == "joints":
-            notes.append(self._said_of_effectors())
+            notes.append(self._effector_note())
         return notes
 
-    def _said_of_effectors(self) -> str:
+    def _effector_note(self) -> str:
         name = self.wanted.robot.name
         if self.wanted.robot.given:
             return f"effectors: forward kinematics of {name}"
@@ -186,7 +186,7 @@ class EgoVerseEpisodes(Importer):
 
 
 def find_episodes(paths: Sequence[Path]) -> list[Path]:
-    """Zarr groups among these, or directly inside these directories; links are not followed."""
+    """Zarr groups among these paths, or directly inside them. Links are not followed."""
     folders: list[Path] = []
     for path in paths:
         inside = [path] if (path / "zarr.json").is_file() else sorted(p.parent for p in path.glob("*/zarr.json"))
@@ -208,7 +208,7 @@ def _kind(first: EgoVerseEpisode, wanted: ImportAs) -> Kind:
 
 
 def _gripper_ranges(episodes: Sequence[EgoVerseEpisode], kind: Kind, wanted: ImportAs) -> dict[str, GripperRange]:
-    """Of robots only: state and action each from their lowest to their highest reading in the data set."""
+    """Gripper ranges of robots: from the lowest to the highest reading of state and of action in the data set."""
     if kind in OF_PEOPLE:
         return {}
     lowest: dict[str, float] = dict.fromkeys(STREAMS, np.inf)
@@ -219,7 +219,7 @@ def _gripper_ranges(episodes: Sequence[EgoVerseEpisode], kind: Kind, wanted: Imp
             streams = EgoVerseStreams(episode)
             read = streams.joints() if kind == "joints" else [p[..., POSE] for p in streams.tool_poses()]
         except RecordingError as error:
-            refused.append(error)  # said again when its turn comes
+            refused.append(error)  # raised again on loading
             continue
         for name, numbers in zip(STREAMS, read, strict=True):
             readings = numbers[:, COLUMNS] if kind == "joints" else numbers

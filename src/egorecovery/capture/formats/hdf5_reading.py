@@ -1,4 +1,4 @@
-"""HDF5 files of unknown origin: nothing outside the file is followed, nothing is allocated on the file's word alone."""
+"""Reads untrusted HDF5 files: no links to other files, and sizes are checked before memory is allocated."""
 
 import zlib
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3  # numbers of HDF5 filters
 
 @contextmanager
 def opened(path: Path) -> Iterator["h5py.File"]:
-    """The file, and whatever a damaged one makes HDF5 raise, said with its name."""
+    """Opens the file. Errors of a damaged file are raised with its name."""
     try:
         import h5py
     except ImportError:
@@ -39,7 +39,7 @@ def opened(path: Path) -> Iterator["h5py.File"]:
 
 
 def names_in(file: "h5py.File", group: str) -> list[str]:
-    """What a group inside the file holds; none where there is no such group."""
+    """Names in a group of the file; empty if there is no such group."""
     import h5py
 
     item = _follow(file, group)
@@ -54,7 +54,7 @@ def names_in(file: "h5py.File", group: str) -> list[str]:
 
 
 def dataset(file: "h5py.File", name: str) -> "h5py.Dataset | None":
-    """An array of plain numbers or bytes that lies wholly inside the file; None where there is none of that name."""
+    """An array of plain numbers or bytes stored entirely in the file; None if there is no such array."""
     import h5py
 
     array = _follow(file, name)
@@ -89,7 +89,7 @@ def numbers(file: "h5py.File", name: str, columns: int) -> ndarray:
 
 
 def _follow(file: "h5py.File", name: str) -> object:
-    """Step by step along hard links: a soft or external link could lead anywhere."""
+    """Follows a path along hard links only. A soft or external link could lead anywhere."""
     import h5py
 
     here: object = file
@@ -103,7 +103,7 @@ def _follow(file: "h5py.File", name: str) -> object:
 
 
 def _require_stored(array: "h5py.Dataset", where: str) -> None:
-    """Bytes that are declared but not there would be made up by HDF5, in any amount."""
+    """Refuses arrays whose declared bytes are missing, because HDF5 would fill in any amount."""
     if array.chunks is None:
         if array.id.get_storage_size() < array.nbytes:
             raise RecordingError(
@@ -122,7 +122,7 @@ def _require_stored(array: "h5py.Dataset", where: str) -> None:
 
 
 def _require_bounded(array: "h5py.Dataset", chunk_bytes: int, where: str) -> None:
-    """HDF5 inflates a chunk to whatever it holds, not to the size of a chunk: measured first, within bounds."""
+    """Refuses chunks that inflate beyond the declared size. HDF5 itself does not limit it."""
     properties = array.id.get_create_plist()
     filters = [properties.get_filter(index)[0] for index in range(properties.get_nfilters())]
     unknown = [number for number in filters if number not in (DEFLATE, SHUFFLE, FLETCHER32)]
@@ -133,7 +133,7 @@ def _require_bounded(array: "h5py.Dataset", chunk_bytes: int, where: str) -> Non
         return
     for index in range(array.id.get_num_chunks()):
         mask, raw = array.id.read_direct_chunk(array.id.get_chunk_info(index).chunk_offset)
-        if mask >> filters.index(DEFLATE) & 1:  # this chunk did not get smaller and was left as it was
+        if mask >> filters.index(DEFLATE) & 1:  # this chunk is stored uncompressed
             continue
         try:
             inflated = zlib.decompressobj().decompress(raw, chunk_bytes + SLACK_BYTES)

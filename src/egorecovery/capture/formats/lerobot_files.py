@@ -16,7 +16,7 @@ from egorecovery.storage.bounded_json import read_named_json
 
 VERSION = "v3.0"
 INFO = "meta/info.json"
-# Features of our own export: what other tools need not know, and an import takes instead of forward kinematics.
+# Features of this project's export, which an import uses instead of forward kinematics.
 EFFECTORS = ["observation.effector_m", "observation.effector_state", "action.effector"]
 LARGEST_JSON = 16 << 20  # bytes; a real info.json has some kilobytes
 LARGEST_TABLE = 4 << 30  # bytes uncompressed, read at once
@@ -45,7 +45,7 @@ class Feature:
 
     @property
     def size_hw(self) -> tuple[int, int]:
-        """Shapes are written (height, width, channels), by some tools (channels, height, width)."""
+        """Height and width. Shapes are (height, width, channels), or (channels, height, width) from some tools."""
         first, second, third = self.shape
         return (second, third) if first in (1, 3) and third not in (1, 3) else (first, second)
 
@@ -87,7 +87,7 @@ class DataSet:
 
 
 def read_data_set(root: Path) -> DataSet:
-    """Everything but frames. Nothing outside of the data set's directory is opened."""
+    """All metadata. Nothing outside the data set's directory is opened."""
     info = _info(root)
     features = _features(info.get("features"), root / INFO)
     rate_hz = info.get("fps")
@@ -103,7 +103,7 @@ def read_data_set(root: Path) -> DataSet:
 
 
 def inside(root: Path, relative: str) -> Path:
-    """A file of the data set. Names that lead outside, also by a link, are refused."""
+    """The path of a file of the data set. Names that lead outside, also by a link, are refused."""
     path = root / relative
     if not path.resolve().is_relative_to(root.resolve()):
         raise RecordingError(f"{path}: leads outside of the data set {root}; copy the data into it, without links")
@@ -114,7 +114,7 @@ def inside(root: Path, relative: str) -> Path:
 
 @contextmanager
 def reading_parquet(path: Path) -> Iterator[None]:
-    """Whatever a damaged file makes pyarrow raise, said with the file's name."""
+    """Raises pyarrow's errors about a damaged file with the file's name."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
@@ -122,7 +122,7 @@ def reading_parquet(path: Path) -> Iterator[None]:
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
-    """With limits on what its header may declare."""
+    """Opens a parquet file with limits on what its header may declare."""
     return pq.ParquetFile(path, thrift_string_size_limit=64 << 20, thrift_container_size_limit=4 << 20)
 
 
@@ -220,7 +220,7 @@ def _row(values: Mapping[str, Any], info: Mapping[str, Any], videos: list[str], 
 
 
 def _path(template: object, where: Path, **fields: object) -> str:
-    """What str.format would give, for these fields only: a template from a file could reach into objects."""
+    """A path from a template. `str.format` is not used, because a template from a file could access objects."""
     if not isinstance(template, str):
         raise RecordingError(f"{where}: info.json names no path for data or videos, got {template!r}")
 

@@ -1,4 +1,4 @@
-"""From the frame that a tracker's world has to the workspace: a given transform, or a marker seen on the table."""
+"""The transform from a tracker's world frame to the workspace: given, or from a marker seen on the table."""
 
 # M sightings, N samples
 
@@ -14,7 +14,7 @@ from egorecovery.capture.formats.placement import read_json, rigid
 from egorecovery.errors import RecordingError
 
 MAX_SIGHTINGS = 1000
-APART_M, APART_RAD = 0.02, np.deg2rad(5.0)  # sightings of one marker that differ by more contradict each other
+APART_M, APART_RAD = 0.02, np.deg2rad(5.0)  # largest differences between sightings of one marker
 KEYS = ("workspace_from_data", "workspace_from_marker", "sightings")
 
 
@@ -27,7 +27,7 @@ class Sighting:
 
 
 def workspace_from_world(path: Path, world_from_camera: Float[ndarray, "N 4 4"] | None) -> Float[ndarray, "4 4"]:
-    """Of one clip, from its transform file (docs/hand_tracks.md)."""
+    """The transform of one clip from its transform file (docs/hand_tracks.md)."""
     record = read_json(path)
     unknown = set(record) - set(KEYS)
     if unknown:
@@ -62,7 +62,7 @@ def _sightings(record: object, samples: int, path: Path) -> list[Sighting]:
 
 
 def _agreed(poses: Float[ndarray, "M 4 4"], path: Path) -> Float[ndarray, "4 4"]:
-    """The middle of what all sightings say; refused where they say different things."""
+    """The average of all sightings. Contradicting sightings are refused."""
     turns = Rotation.from_matrix(poses[:, :3, :3])
     middle = np.eye(4)
     middle[:3, :3], middle[:3, 3] = turns.mean().as_matrix(), np.median(poses[:, :3, 3], axis=0)

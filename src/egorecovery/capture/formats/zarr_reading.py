@@ -1,4 +1,4 @@
-"""Zarr v3 groups of unknown origin: plain arrays by name, checked on paper before zarr opens them."""
+"""Reads untrusted Zarr v3 groups: plain arrays by name, whose metadata are checked before zarr opens them."""
 
 import re
 from collections.abc import Iterator
@@ -42,14 +42,14 @@ class ZarrGroup:
         return cls(path, header["attributes"])
 
     def names(self) -> list[str]:
-        """Of the arrays that lie directly in the group."""
+        """Names of the arrays directly in the group."""
         return sorted(p.parent.name for p in self.path.glob("*/zarr.json") if PLAIN_NAME.fullmatch(p.parent.name))
 
     def __contains__(self, name: str) -> bool:
         return PLAIN_NAME.fullmatch(name) is not None and (self.path / name / "zarr.json").is_file()
 
     def numbers(self, name: str, frames: int, *shape: int) -> ndarray:
-        """The first frames of a stream, of its own type; what follows is padding."""
+        """The first frames of a stream, in its own type. The rest is padding."""
         header = self._array_header(name, NUMBERS)
         declared = header["shape"]
         if declared[0] < frames or tuple(declared[1:]) != shape:
@@ -85,7 +85,7 @@ class ZarrGroup:
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[Any]:
-        import zarr  # 150 ms that other formats never pay
+        import zarr  # takes 150 ms, which other formats are spared
 
         from egorecovery.capture.formats.zarr_codecs import bounded_codecs
 
@@ -140,7 +140,7 @@ def _check_chunk(chunk: object, header: dict[str, Any], where: Path) -> None:
 
 
 def _check_codecs(codecs: object, header: dict[str, Any], where: Path, within: tuple[str, ...]) -> None:
-    """Only codecs that are pure data formats; some that zarr knows would unpickle what they find."""
+    """Allows only codecs that are pure data formats. Some of zarr's codecs would unpickle their input."""
     if not isinstance(codecs, list) or not all(isinstance(codec, dict) for codec in codecs):
         raise RecordingError(f"{where}: codecs must be a list of objects")
     names = [codec.get("name") for codec in codecs]

@@ -1,7 +1,7 @@
-"""Runs in MediaPipe's own environment and imports nothing of ours: JPEG pictures in, one line of JSON per picture out.
+"""The tracker process in MediaPipe's environment: JPEG pictures in, one line of JSON per picture out.
 
-Input: for each picture its length as four bytes, little end first, then the JPEG. Output: first {"ready": VERSION},
-then per picture {"hands": [{"label", "score", "pixels": 21 x 2, "metres": 21 x 3}]}, nothing else on that channel.
+It imports nothing of egorecovery. Input: for each picture its length as four little-endian bytes, then the JPEG.
+Output: first {"ready": VERSION}, then per picture {"hands": [{"label", "score", "pixels": 21 x 2, "metres": 21 x 3}]}.
 """
 
 import json
@@ -11,7 +11,7 @@ import sys
 
 
 def main(model: str) -> None:
-    # Libraries print what they like: the protocol keeps the real channel, they get the error channel.
+    # Libraries print to stdout. The protocol keeps the real stdout; the libraries get stderr.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     import cv2  # pyright: ignore[reportMissingImports]
@@ -33,7 +33,7 @@ def main(model: str) -> None:
 
 
 def bundled(mediapipe):
-    """The models inside the wheel."""
+    """A hand finder with the models in MediaPipe's wheel."""
     hands = mediapipe.solutions.hands.Hands(static_image_mode=False, max_num_hands=2, model_complexity=1)
 
     def find(rgb):
@@ -54,7 +54,7 @@ def bundled(mediapipe):
 
 
 def landmarker(mediapipe, model):
-    """A model file of the user's (hand_landmarker.task)."""
+    """A hand finder with the user's model file (hand_landmarker.task)."""
     vision, tasks = mediapipe.tasks.vision, mediapipe.tasks
     options = vision.HandLandmarkerOptions(
         base_options=tasks.BaseOptions(model_asset_path=model), num_hands=2, running_mode=vision.RunningMode.IMAGE
