@@ -1,4 +1,4 @@
-"""A local web app: one page, the static files, and the routes that its parts bring."""
+"""A local web app: one page, static files, and the routes of its parts."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from egorecovery.studio.static_files import static_files
 
 
 def local_app(*, page: str, routers: Sequence[APIRouter], access: Access) -> Guard:
-    """The app behind its guard. `page` is the file below `static/` that `/` shows."""
+    """An app behind its guard. `page` is the file below `static/` that `/` shows."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     files = static_files()
 
@@ -39,7 +39,7 @@ def local_app(*, page: str, routers: Sequence[APIRouter], access: Access) -> Gua
 
 
 async def _explain(_: Request, error: Exception) -> Response:
-    """Bad input, in the words of the error itself."""
+    """A response with the error's own message."""
     return JSONResponse({"error": str(error)}, 422)
 
 

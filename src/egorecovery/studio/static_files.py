@@ -1,4 +1,4 @@
-"""The pages' files, read once at start: a request names one of them or nothing, so no path is ever resolved."""
+"""The pages' files, read once at start. Requests are looked up by name, so no path is ever resolved."""
 
 from importlib.resources import files
 from importlib.resources.abc import Traversable

@@ -1,4 +1,4 @@
-"""How far apart annotators place the same boundary, and that noise as a table for robustness experiments."""
+"""Differences between annotators' boundaries, also as a table of noise for robustness experiments."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -15,12 +15,12 @@ CLOSE = (1, 3, 6, 12)  # frames: 0.04 to 0.5 s at 25 Hz
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One clip that two people annotated. Frames; `second - first`."""
+    """Boundaries of two annotators of one clip, in frames; differences are `second - first`."""
 
     clip: str
     first_boundary: int
     second_boundary: int
-    independent: bool  # neither had seen the candidate
+    independent: bool  # neither annotator saw the candidate
 
     @property
     def frames(self) -> int:
@@ -51,7 +51,7 @@ class Agreement:
 
 
 def last_words(history: Iterable[Annotation]) -> dict[str, dict[str, Annotation]]:
-    """By annotator and clip: the last thing each person said; what they discarded or took back is none."""
+    """Each annotator's latest boundary per clip. Discarded and withdrawn ones are left out."""
     words: defaultdict[str, dict[str, Annotation]] = defaultdict(dict)
     for annotation in history:
         if annotation.discard or annotation.boundary is None:
@@ -73,7 +73,7 @@ def agreements(history: Iterable[Annotation]) -> list[Agreement]:
 
 
 def _differences(first: Mapping[str, Annotation], second: Mapping[str, Annotation]) -> tuple[Difference, ...]:
-    """In order of the clips' names."""
+    """Differences, sorted by clip."""
     differences = []
     for clip in sorted(first.keys() & second.keys()):
         ours, theirs = first[clip], second[clip]
@@ -91,9 +91,9 @@ def _differences(first: Mapping[str, Annotation], second: Mapping[str, Annotatio
 
 
 def boundary_noise(history: Iterable[Annotation]) -> dict[str, Any]:
-    """Plain JSON: every difference in frames, to draw boundary shifts from.
+    """All differences in frames as JSON, from which boundary shifts can be drawn.
 
-    Of two people with independent errors of the same size, the difference has sqrt(2) times one person's spread.
+    With independent errors of equal size, the difference of two people has sqrt(2) times one person's spread.
     """
     pairs = agreements(history)
     frames = np.array([difference.frames for pair in pairs for difference in pair.differences])

@@ -1,4 +1,4 @@
-"""Unblinding: people's verdicts in the evaluator's own format, and how far they agree."""
+"""Unblinding: people's verdicts in the evaluator's format, and their agreement."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ from egorecovery.studio.scoring.ratings import Line, Ratings
 from egorecovery.studio.scoring.session import Session, read_key, whole_folder
 
 RESULTS, SUMMARY, TABLE = "results.jsonl", "agreement.json", "ratings.csv"
-SCORED_BY = {"scored_by": "people"}  # in the protocol: never mixed up with the rules' verdict on the same rollout
+SCORED_BY = {"scored_by": "people"}  # in the protocol, to distinguish it from the rules' verdict on the same rollout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +35,12 @@ class Scored:
 
 @dataclass(frozen=True, kw_only=True)
 class Agreements:
-    """None where there is nothing to compare."""
+    """Agreements; None if there is nothing to compare."""
 
     raters: Agreement | None
     automatic: Agreement | None  # the final verdicts against the rules'
     automatic_by_rater: Mapping[str, Agreement]
-    unlike: Sequence[Scored]  # where the final verdict is not the automatic one
+    unlike: Sequence[Scored]  # videos whose final verdict differs from the automatic one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +54,11 @@ class Unblinded:
 
 
 def unblind(session: Session, at: str, key_file: Path | None = None) -> Unblinded:
-    """Closes the ratings for good and says whose videos they were. Refused while anything is open."""
+    """Closes the ratings permanently and reveals the rollouts. Refused while anything is open."""
     ratings = Ratings(session.plan, session.journal.records())
     if not ratings.unblinded:
-        ratings.next_unblinding(at)  # refuses before the key is read ...
-    key = read_key(session, key_file)  # ... and a missing key refuses before the ratings are closed
+        ratings.next_unblinding(at)  # refuses an incomplete session before the key is read
+    key = read_key(session, key_file)  # refuses a missing key before the ratings are closed
     if not ratings.unblinded:
 
         def close(lines: list[Line]) -> Line:
@@ -110,7 +110,7 @@ def _agreements(scored: Sequence[Scored]) -> Agreements:
 
 
 def write_export(unblinded: Unblinded, out: Path) -> list[Path]:
-    """The result file for `evaluate`'s statistics, the agreement, and a table for people; all of them or none."""
+    """Writes the result file for `evaluate`'s statistics, the agreement, and a table; all of them or none."""
     if out.exists():
         raise ScoringError(f"{out} exists already; choose another folder for the export")
     with whole_folder(out) as draft:
@@ -158,6 +158,6 @@ def _table(scored: Sequence[Scored]) -> str:
 
 
 def _inert(cell: object) -> str:
-    """A spreadsheet must not take a name or a note for a formula."""
+    """A cell's text. A spreadsheet must not interpret a name or note as a formula."""
     text = str(cell)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

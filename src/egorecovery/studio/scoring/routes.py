@@ -1,4 +1,4 @@
-"""The routes of a scoring session. Nothing here reads the key, so nothing here can tell whose video it is."""
+"""The routes of a scoring session. They never read the key, so they cannot reveal which rollout a video shows."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from egorecovery.studio.scoring.session import BlindVideo, Session
 
 
 class Word(BaseModel):
-    """Who speaks, and as what."""
+    """A person and their role."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -116,7 +116,7 @@ def _clock() -> str:
 
 
 def _about(session: Session, ratings: Ratings, rater: str) -> dict[str, Any]:
-    """Counts of each rater, never their verdicts; agreement once all have finished."""
+    """The session's state: counts per rater without verdicts, and agreement once all have finished."""
     plan = session.plan
     return {
         "rater": rater,

@@ -10,7 +10,7 @@ from egorecovery.studio.scoring.neutral_video import panel_rows
 
 
 def simulated_clips(root: Path) -> tuple[list[Clip], Sequence[str]]:
-    """All filmed rollouts of a run, and sentences on films that were left out."""
+    """All rollouts of a run with videos, and notes on videos that were left out."""
     videos = rollout_videos(root)
     if not videos.rollouts:
         why = f" ({videos.left_out[0]})" if videos.left_out else ""
