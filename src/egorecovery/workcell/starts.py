@@ -1,4 +1,4 @@
-"""A start: where a demonstration or a rollout begins, as numbers that can be written down and staged again."""
+"""A start: the initial state of a demonstration or rollout, as numbers that can be saved and staged again."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -9,12 +9,12 @@ Kind = Literal["initial", "recovery"]
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """Staging it again, with any embodiment and on any day, gives the same scene."""
+    """A start. Staging it always gives the same scene, with any embodiment."""
 
     task: str
     kind: Kind
     mode: str  # "nominal", or the failure mode
-    parameters: Mapping[str, float] = field(default_factory=dict)  # metres and radians; their names are the task's
+    parameters: Mapping[str, float] = field(default_factory=dict)  # metres and radians, named by the task
     appearance: int = 0  # seed of light, colours and camera jitter; 0 is the plain room
 
     def record(self) -> dict[str, Any]:
