@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from egorecovery.capture import PictureFit, RobotLog, save_recording
-from egorecovery.capture.film import raw_camera
+from egorecovery.capture.fitted_pictures import raw_camera
 from egorecovery.capture.formats.importer import ImportAs, Importer, Robot
 from egorecovery.capture.formats.options import LeRobotOptions
 from egorecovery.capture.formats.recordings import RecordingFolders

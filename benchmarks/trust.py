@@ -29,7 +29,7 @@ from egorecovery.episodes import (
 )
 from egorecovery.intent import label_store
 from egorecovery.recovery import Annotation, AnnotationJournal
-from egorecovery.storage.checked_content import MEMORY, CheckedContent
+from egorecovery.storage.checked_content import CACHE_FILE, CheckedContent
 from egorecovery.storage.journal import Journal
 from egorecovery.training import RECIPES, Budget, frame_table
 from egorecovery.training.image_source import decode
@@ -153,7 +153,7 @@ def compare(work: Callable[[Path], None], root: Path, rounds: int) -> dict[str, 
     for _ in range(rounds):
         with unchecked():
             found["unchecked"].append(seconds(work, root))
-        (root / MEMORY).unlink(missing_ok=True)
+        (root / CACHE_FILE).unlink(missing_ok=True)
         found["first"].append(seconds(work, root))
         found["again"].append(seconds(work, root))
     least = {name: min(values) for name, values in found.items()}

@@ -183,7 +183,7 @@ def test_an_attempt_whose_times_cannot_be_true_is_refused_by_name(tmp_path, chan
         read_ledger([written(tmp_path, an_attempt("fine", -100), an_attempt("odd", 0, **changes))])
 
 
-@pytest.mark.parametrize(("text", "message"), [("yesterday", "is no time"), ("2026-03-01T10:00:00", "no time zone")])
+@pytest.mark.parametrize(("text", "message"), [("yesterday", "is not a time"), ("2026-03-01T10:00:00", "no time zone")])
 def test_a_time_that_is_none_is_refused(tmp_path, text, message):
     with pytest.raises(AuditError, match=message):
         read_ledger([written(tmp_path, replace(an_attempt("odd", 0), started_at=text))])

@@ -429,7 +429,7 @@ def test_a_robots_program_that_ends_is_an_error_with_its_exit_code(tmp_path):
         (b"joint 1: 0.3\n", "not JSON"),
         (b"[1, 2]\n", "must be an object"),
         (line(state=[0.1] * 13), r"state must be finite numbers of shape \(14,\)"),
-        (line(action=[float("nan")] * 14), r"not JSON \(NaN is no number\)"),
+        (line(action=[float("nan")] * 14), r"not JSON \(NaN is not a number\)"),
         (line(effector_m=None), "effector_m must be finite"),
         (line(captured_s="now"), "captured_s must be a number"),
         (line(effector_state=[0.0]), "effector_state must be finite"),

@@ -16,7 +16,7 @@ from egorecovery.episodes import EpisodeStore
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.experiments import ExperimentFolder, merge
 from egorecovery.experiments.damage import experiment_damages
-from egorecovery.storage.checked_content import MEMORY  # what a changed one says is not believed, and it is no data
+from egorecovery.storage.checked_content import CACHE_FILE  # what a changed one says is not believed, and it is no data
 from egorecovery.storage.checksummed_json import file_sha256
 from egorecovery.storage.manifest import Manifest
 from egorecovery.training import frame_table
@@ -99,7 +99,7 @@ seeds = settings(max_examples=1, deadline=None, suppress_health_check=list(Healt
 @seeds
 def test_changed_byte_of_any_file_of_an_experiment_is_found(experiment, seed):
     for path in each_changed(experiment, seed):
-        assert found(experiment) or path.name == MEMORY, path
+        assert found(experiment) or path.name == CACHE_FILE, path
 
 
 @given(seed=st.integers(0, 2**32))
@@ -143,7 +143,7 @@ def test_changed_byte_of_any_file_of_a_store_is_found_and_never_labelled_unseen(
     for path in each_changed(store, seed):
         name = path.relative_to(store).as_posix()
         code = main(["verify", str(store)])
-        assert code != 0 or name == MEMORY, name
+        assert code != 0 or name == CACHE_FILE, name
         if not name.startswith("labels/"):
             for label in files_of(store / "labels"):
                 label.unlink()

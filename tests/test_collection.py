@@ -135,7 +135,7 @@ def test_a_stand_in_is_seen_as_the_robot_and_told_as_hands(tmp_path):
 
 
 def test_the_robot_has_no_stand_in(tmp_path):
-    with pytest.raises(RecipeError, match="only people have stand-ins, not robot_recovery"):
+    with pytest.raises(RecipeError, match="stand_in is for human sources, not robot_recovery"):
         made(tmp_path / "store", 1, stand_in=True)
 
 

@@ -342,7 +342,8 @@ def test_object_array_is_refused_and_never_unpickled(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     payload = io.BytesIO()
     np.save(payload, np.array([Trap()], object), allow_pickle=True)
-    assert "nothing else is read" in refusal(with_member(tmp_path / "h.npz", "tracker.npy", payload.getvalue()))
+    refused = refusal(with_member(tmp_path / "h.npz", "tracker.npy", payload.getvalue()))
+    assert "only numbers and short texts are read" in refused
     assert not (tmp_path / "pwned").exists()
 
 
@@ -364,15 +365,15 @@ def test_zip_that_would_unpack_to_gigabytes_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["../evil.npy", "/etc/evil.npy", "notes.txt", "a/b.npy", "x.npy.npy"])
 def test_member_that_is_no_plain_array_is_refused(tmp_path, name):
-    assert "plain arrays are wanted" in refusal(with_member(tmp_path / "h.npz", name, b"x"))
+    assert "expected plain arrays" in refusal(with_member(tmp_path / "h.npz", name, b"x"))
 
 
 def test_truncated_npz_text_and_link_are_refused(tmp_path):
     path = write_hands(tmp_path / "h.npz")
     path.write_bytes(path.read_bytes()[:-3000])
-    assert "no npz archive" in refusal(path)
+    assert "not an npz archive" in refusal(path)
     path.write_text("hello")
-    assert "no npz archive" in refusal(path)
+    assert "not an npz archive" in refusal(path)
     (tmp_path / "l.npz").symlink_to(write_hands(tmp_path / "r.npz"))
     assert "is a symbolic link" in refusal(tmp_path / "l.npz")
 
@@ -441,11 +442,11 @@ def test_flat_hand_tells_nothing_about_its_side():
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ("broken", "ended; it said: ImportError: no such model"),
+        ("broken", "ended; its last message: ImportError: no such model"),
         ("dies", "ended"),
-        ("babbles", "an answer that is none"),
-        ("nan", "an answer that is none"),
-        ("nonsense", "described a hand that is none"),
+        ("babbles", "a malformed answer"),
+        ("nan", "a malformed answer"),
+        ("nonsense", "described a malformed hand"),
     ],
 )
 def test_tracker_that_misbehaves_is_ended_with_one_message(how, words):

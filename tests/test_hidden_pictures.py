@@ -114,7 +114,7 @@ def spoil(directory, camera="head", **arrays):
         (lambda directory: (directory / "head" / MASKS).unlink(), "segment arms and hands"),
         (lambda directory: spoil(directory, mask_packed=np.zeros((3, 2, 2), np.uint8)), "must have shape"),
         (lambda directory: spoil(directory, fingertips_px=np.zeros((2, 2))), "must have shape"),
-        (lambda directory: (directory / "head" / MASKS).write_bytes(b"PK no archive"), "no npz archive"),
+        (lambda directory: (directory / "head" / MASKS).write_bytes(b"PK no archive"), "not an npz archive"),
     ],
 )
 def test_masks_that_do_not_fit_are_refused_by_name(recorded, damage, message):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from egorecovery.capture import ImportRules, PictureFit, load_recording, save_recording, to_episode
-from egorecovery.capture.film import raw_camera
+from egorecovery.capture.fitted_pictures import raw_camera
 from egorecovery.capture.formats.camera_names import chosen_cameras
 from egorecovery.capture.formats.importer import ImportAs, Robot
 from egorecovery.capture.formats.recordings import RecordingFolders

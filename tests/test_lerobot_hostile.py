@@ -65,9 +65,9 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
 BEFORE_LOADING = {
     "no data set": (lambda root: shutil.rmtree(root / "meta"), r"has no meta/info\.json"),
     "no json": (write("meta/info.json", b"{"), r"info\.json: not JSON"),
-    "deep json": (write("meta/info.json", DEEP), r"info\.json: not JSON"),
+    "deep json": (write("meta/info.json", DEEP), r"info\.json: JSON nested more than"),
     "huge json": (write("meta/info.json", b" " * (17 << 20)), r"bytes; at most"),
-    "a list": (write("meta/info.json", b"[]"), r"an object is wanted"),
+    "a list": (write("meta/info.json", b"[]"), r"expected an object"),
     "v2.1": (info(codebase_version="v2.1"), r"v2\.1.*v3\.0 is read; convert it with LeRobot 0\.4: python -m lerobot"),
     "a later version": (info(codebase_version="v4.0"), r"codebase_version is 'v4\.0', v3\.0 is read$"),
     "no rate": (info(fps=None), r"fps must lie in"),

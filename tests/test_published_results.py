@@ -149,9 +149,9 @@ def test_the_results_pages_curve_of_human_clips_is_the_summarys(begins):
 
 COVERAGE_ROWS = {
     "50 from twelve staged failures": ("staged", 50),
-    "20 from anywhere in the family": ("anywhere", 20),
-    "50 from anywhere": ("anywhere", 50),
-    "250 from anywhere": ("anywhere", 250),
+    "20 over the whole family": ("anywhere", 20),
+    "50 over the whole family": ("anywhere", 50),
+    "250 over the whole family": ("anywhere", 250),
 }
 
 

@@ -94,8 +94,8 @@ def test_what_contradicts_itself_is_refused(changed, words):
     ("text", "words"),
     [
         ("", "not JSON"),
-        ("[" * 100_000, "not JSON"),
-        ('{"schema": 1, "schema": 1}', "'schema' is there twice"),
+        ("[" * 100_000, "JSON nested more than"),
+        ('{"schema": 1, "schema": 1}', "'schema' appears twice"),
         ("\xff", "not JSON"),
     ],
     ids=["empty", "deep", "twice", "bytes"],

@@ -56,5 +56,5 @@ def test_a_file_that_is_no_record_is_named(tmp_path, content):
         np.savez(path, names=np.array(["a"]))
     else:
         path.write_bytes(content)
-    with pytest.raises(RobotError, match=r"other\.npz:? is no (npz archive|motion)"):
+    with pytest.raises(RobotError, match=r"other\.npz:? is (not an npz archive|no motion)"):
         read_motion(path)

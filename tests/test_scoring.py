@@ -494,7 +494,7 @@ def test_a_wrong_line_of_a_table_is_named(tmp_path, line, complaint):
 
 def test_a_rollout_or_a_video_twice_is_refused(tmp_path):
     same = "cup_brush,ours,3,recovery,,,,"
-    with pytest.raises(ScoringError, match=r"both said to show cup_brush, recovery start 3 of 'ours'"):
+    with pytest.raises(ScoringError, match=r"both listed as cup_brush, recovery start 3 of 'ours'"):
         clips_of([table_of(tmp_path, f"takes/a.mp4,{same}", f"takes/b.mp4,{same}")])
     with pytest.raises(ScoringError, match="listed twice"):
         clips_of([table_of(tmp_path, f"takes/a.mp4,{same}", "takes/a.mp4,cup_brush,base,3,recovery,,,,")])

@@ -177,7 +177,7 @@ def test_it_answers_with_poses_where_that_is_asked(effector_source, rng):
 def test_what_cannot_be_served_is_refused_with_what_to_do(source, effector_source):
     with pytest.raises(ServingError, match="give --robot FILE"):
         tiny_served(effector_source)
-    with pytest.raises(ServingError, match="no poses to answer with"):
+    with pytest.raises(ServingError, match="cannot answer with poses"):
         tiny_served(source, answer="poses")
     with pytest.raises(ServingError, match=r"must lie in 1\.\.1000 Hz"):
         tiny_served(source, client_hz=0.5)

@@ -416,7 +416,7 @@ def test_a_key_can_be_given_to_another_action_and_is_remembered(visit, store):
     press(page, "?")
     page.click("[aria-label='Change the key of: confirm and next']")
     press(page, "d")
-    expect(page.locator("#help-dialog")).to_contain_text("D: confirm and next. It did this before: discard")
+    expect(page.locator("#help-dialog")).to_contain_text("D: confirm and next. It was the key of: discard")
     press(page, "Escape")
     page.reload()
     shown(page, "clip-0")

@@ -1,4 +1,4 @@
-"""What demonstrations cost: accepted ones per operator hour, and what the hour went into."""
+"""Cost of demonstrations: accepted ones per operator hour, and how the hour was spent."""
 
 from egorecovery.audit.accounts import Account, Audit, Use, audit, ratio_of_averages
 from egorecovery.audit.ledger import Ledger, read_ledger

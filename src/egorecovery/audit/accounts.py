@@ -18,7 +18,7 @@ HOUR = timedelta(hours=1)
 
 
 class Use(StrEnum):
-    """What an operator's time goes into. All of it counts but pauses, which are not in here."""
+    """Uses of an operator's time. Pauses are not counted and not listed."""
 
     SETUP = "setup"
     SYNCHRONISATION = "synchronisation"
@@ -30,7 +30,7 @@ class Use(StrEnum):
 
 @dataclass(kw_only=True)
 class Account:
-    """One task and source."""
+    """Time and attempts of one task and source."""
 
     task: str
     source: Source
@@ -45,10 +45,10 @@ class Account:
 
     @property
     def per_hour(self) -> float | None:
-        """Accepted demonstrations per operator hour; None where no time is logged."""
+        """Accepted demonstrations per operator hour; None if no time is logged."""
         return self.accepted / (self.worked / HOUR) if self.worked else None
 
-    def book(self, attempt: Attempt) -> None:
+    def add(self, attempt: Attempt) -> None:
         parts = {
             Use.STAGING: timedelta(seconds=attempt.staging_s),
             Use.RECORDING: duration(attempt),
@@ -61,13 +61,13 @@ class Account:
 
 
 def duration(spent: Attempt | Activity) -> timedelta:
-    """From start to stop, of times that the ledger has checked; exact to the microsecond."""
+    """Time from start to stop, exact to the microsecond. The ledger has checked the times."""
     return datetime.fromisoformat(spent.stopped_at) - datetime.fromisoformat(spent.started_at)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """The accounts of measured or of simulated times; the two are never mixed."""
+    """The accounts of measured times or of simulated times, never of both."""
 
     simulated: bool
     accounts: tuple[Account, ...]
@@ -77,7 +77,7 @@ class Audit:
         return list(dict.fromkeys(account.task for account in self.accounts))
 
     def rates(self) -> dict[str, dict[Source, float]]:
-        """Per task and source, where time is logged."""
+        """Rates per task and source, where time is logged."""
         rates: dict[str, dict[Source, float]] = {task: {} for task in self.tasks}
         for account in self.accounts:
             if account.per_hour is not None:
@@ -85,7 +85,7 @@ class Audit:
         return rates
 
     def budget(self) -> "Budget":
-        """The accepted recoveries in robot demonstrations' worth, at this audit's own ratio where it has one."""
+        """The accepted recoveries in units of robot demonstrations, by this audit's own ratio if it has one."""
         accepted = {source: sum(a.accepted for a in self.accounts if a.source is source) for source in Source}
         ratio = ratio_of_averages(self.rates())
         return Budget(
@@ -111,16 +111,16 @@ class Budget:
 
 
 def audit(ledger: Ledger) -> list[Audit]:
-    """Measured times first, then simulated ones; either is left out where there are none."""
-    books: dict[bool, dict[tuple[str, Source], Account]] = {False: {}, True: {}}
+    """Measured times first, then simulated ones. A kind without entries is left out."""
+    accounts_by_kind: dict[bool, dict[tuple[str, Source], Account]] = {False: {}, True: {}}
 
     def account(operator: str, task: str, source: str) -> Account:
-        book = books[is_simulated(operator)]
+        accounts = accounts_by_kind[is_simulated(operator)]
         key = task, Source(source)
-        return book.setdefault(key, Account(task=key[0], source=key[1]))
+        return accounts.setdefault(key, Account(task=key[0], source=key[1]))
 
     for attempt in ledger.attempts:
-        account(attempt.operator, attempt.task, attempt.source).book(attempt)
+        account(attempt.operator, attempt.task, attempt.source).add(attempt)
     for activity in ledger.activities:
         worked = account(activity.operator, activity.task, activity.source)
         if activity.kind is ActivityKind.PAUSE:
@@ -130,14 +130,14 @@ def audit(ledger: Ledger) -> list[Audit]:
                 activity
             )
     return [
-        Audit(simulated=simulated, accounts=tuple(_in_order(book.values())))
-        for simulated, book in books.items()
-        if book
+        Audit(simulated=simulated, accounts=tuple(_in_order(accounts.values())))
+        for simulated, accounts in accounts_by_kind.items()
+        if accounts
     ]
 
 
 def _in_order(accounts: Iterable[Account]) -> list[Account]:
-    """As the paper's table has them; other tasks after its four."""
+    """Accounts in the order of the paper's table; other tasks follow its four."""
     known = list(paper_rates())
     return sorted(
         accounts,
@@ -149,7 +149,7 @@ Rates = Mapping[str, Mapping[Source, float]]
 
 
 def average(rates: Rates, source: Source) -> float | None:
-    """The mean over tasks, as the paper averages: every task weighs the same."""
+    """The mean over tasks with equal weights, as in the paper."""
     known = [by_source[source] for by_source in rates.values() if source in by_source]
     return sum(known) / len(known) if known else None
 
@@ -161,7 +161,7 @@ def ratio(by_source: Mapping[Source, float]) -> float | None:
 
 
 def paired(rates: Rates) -> dict[str, Mapping[Source, float]]:
-    """Tasks with both recoveries: others would make a ratio of different tasks."""
+    """Tasks with recoveries of both embodiments. Other tasks would enter only one side of the ratio."""
     return {task: by_source for task, by_source in rates.items() if ratio(by_source) is not None}
 
 
@@ -188,7 +188,7 @@ def paper_rates() -> dict[str, dict[Source, float]]:
 
 
 def shown(value: float | None, places: int = 1) -> str:
-    """Halves are rounded up, as the paper prints 504.25; a dash where there is nothing."""
+    """A number as text, with halves rounded up as the paper prints 504.25; a dash for None."""
     if value is None:
         return "-"
     return str(Decimal(repr(round(value, 9))).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP))

@@ -1,4 +1,4 @@
-"""The operator's hour as a picture: what it went into, for each task and source."""
+"""A figure of the operator's hour: how it was spent, for each task and source."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ HOUR_MINUTES = 60
 
 
 def require_matplotlib() -> None:
-    """Before anything is written."""
+    """Refuses before anything is written."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -30,7 +30,7 @@ def require_matplotlib() -> None:
 
 
 def draw_hour(audit: Audit, path: Path) -> None:
-    """One bar a task and source, an hour long; at its end the demonstrations that came of it."""
+    """One bar of an hour per task and source, with the accepted demonstrations of that hour at its end."""
     from matplotlib.figure import Figure
 
     accounts = [account for account in audit.accounts if account.worked]
@@ -52,9 +52,7 @@ def draw_hour(audit: Audit, path: Path) -> None:
     axes.set_xticks(range(0, HOUR_MINUTES + 1, 10))
     axes.set_xlabel("minutes of an operator's hour; accepted demonstrations an hour at the right")
     axes.spines[["top", "right"]].set_visible(False)
-    title = (
-        "SIMULATED operator times: made up, not measured" if audit.simulated else "What an operator's hour goes into"
-    )
+    title = "SIMULATED operator times: made up, not measured" if audit.simulated else "How an operator's hour is spent"
     axes.set_title(title, loc="left", fontsize=11)
     if accounts:
         figure.legend(loc="outside lower center", ncols=6, fontsize=8, frameon=False)

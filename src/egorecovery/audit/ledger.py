@@ -1,4 +1,4 @@
-"""The logged time of every operator, read from stores and recorders' logs, each stretch once, none impossible."""
+"""The logged time of every operator, from stores and recorders' logs. Impossible and overlapping times are refused."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +12,13 @@ from egorecovery.errors import AuditError
 from egorecovery.recovery import AnnotationJournal
 
 LOG = "collection.jsonl"
-# Times are logged in milliseconds, and a stretch ends where the next begins: rounding may let them touch.
+# Times are logged in milliseconds and one interval ends where the next begins, so rounding may make them overlap.
 TOUCHING = timedelta(milliseconds=5)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stretch:
-    """From when to when an operator was busy with one thing, and where that is written."""
+class Interval:
+    """An interval of an operator's time spent on one thing, and the log that says so."""
 
     operator: str
     begins: datetime
@@ -34,11 +34,11 @@ class Ledger:
     attempts: tuple[Attempt, ...]
     activities: tuple[Activity, ...]
     read: tuple[Path, ...]  # the logs
-    untimed: int = 0  # attempts of other formats that do not say when: left out, for nobody knows what they cost
+    untimed: int = 0  # imported attempts without times: left out, because their cost is unknown
 
 
 def read_ledger(paths: Sequence[Path]) -> Ledger:
-    """Of stores, folders of raw recordings, or logs. Times that cannot be true are refused, with where they stand."""
+    """The ledger of stores, folders of raw recordings, or logs. Impossible times are refused with their place."""
     attempts: dict[tuple[str, str], tuple[Attempt, Path]] = {}
     activities: dict[Activity, Path] = {}
     logs = []
@@ -53,9 +53,9 @@ def read_ledger(paths: Sequence[Path]) -> Ledger:
         for activity in log.activities():
             activities.setdefault(activity, log.journal.path)
     timed = {key: times for key, times in attempts.items() if not _is_untimed(*times)}
-    stretches = [_stretch(attempt, where) for attempt, where in timed.values()]
-    stretches += [_activity_stretch(activity, where) for activity, where in activities.items()]
-    _refuse_overlaps(stretches)
+    intervals = [_attempt_interval(attempt, where) for attempt, where in timed.values()]
+    intervals += [_activity_interval(activity, where) for activity, where in activities.items()]
+    _refuse_overlaps(intervals)
     return Ledger(
         attempts=tuple(attempt for attempt, _ in timed.values()),
         activities=tuple(activities),
@@ -76,7 +76,7 @@ def _log(path: Path) -> AttemptLog:
 
 
 def _dropped_by_annotators(path: Path) -> frozenset[str]:
-    """Episodes that were thrown out when their boundary was to be set: the time was spent all the same."""
+    """Episodes that an annotator discarded. Their time was spent and counts."""
     root = path if path.is_dir() else path.parent
     if not (root / STORE).is_file():
         return frozenset()
@@ -85,7 +85,7 @@ def _dropped_by_annotators(path: Path) -> frozenset[str]:
 
 
 def _verdict(attempt: Attempt, before: Attempt | None, dropped: frozenset[str]) -> Attempt:
-    """An attempt counts as accepted only where nobody refused it: not the recorder, the import or the annotator."""
+    """An attempt counts as accepted only if neither recorder, import nor annotator refused it."""
     if before is not None and not before.accepted:
         return replace(attempt, accepted=False, reasons=before.reasons)
     if attempt.accepted and attempt.episode in dropped:
@@ -97,7 +97,7 @@ def moment(text: str, name: str, where: Path) -> datetime:
     try:
         parsed = datetime.fromisoformat(text)
     except (TypeError, ValueError):
-        raise AuditError(f"{where}: {name} is no time: {text!r}; ISO 8601 is wanted") from None
+        raise AuditError(f"{where}: {name} is not a time: {text!r}; write it in ISO 8601") from None
     if parsed.tzinfo is None:
         raise AuditError(f"{where}: {name} has no time zone ({text}); write it as 2026-03-01T10:00:00+00:00")
     return parsed
@@ -111,7 +111,7 @@ def _is_untimed(attempt: Attempt, where: Path) -> bool:
     return moment(attempt.started_at, f"{_name(attempt)}: started_at", where) < FIRST_KNOWN_TIME
 
 
-def _stretch(attempt: Attempt, where: Path) -> Stretch:
+def _attempt_interval(attempt: Attempt, where: Path) -> Interval:
     name = _name(attempt)
     if attempt.source not in list(Source):
         raise AuditError(f"{where}: {name} has source {attempt.source!r}, not one of {', '.join(Source)}")
@@ -120,7 +120,7 @@ def _stretch(attempt: Attempt, where: Path) -> Stretch:
         seconds = getattr(attempt, cost)
         if not 0 <= seconds < 86400:
             raise AuditError(f"{where}: {name} has {cost} {seconds}; a number of seconds from 0 to a day is wanted")
-    return Stretch(
+    return Interval(
         operator=attempt.operator,
         begins=begins - timedelta(seconds=attempt.staging_s),
         ends=ends + timedelta(seconds=attempt.reset_s),
@@ -129,10 +129,10 @@ def _stretch(attempt: Attempt, where: Path) -> Stretch:
     )
 
 
-def _activity_stretch(activity: Activity, where: Path) -> Stretch:
+def _activity_interval(activity: Activity, where: Path) -> Interval:
     name = f"{activity.kind} of {activity.operator} from {activity.started_at}"
     begins, ends = _span(name, activity.started_at, activity.stopped_at, where)
-    return Stretch(operator=activity.operator, begins=begins, ends=ends, what=name, log=where)
+    return Interval(operator=activity.operator, begins=begins, ends=ends, what=name, log=where)
 
 
 def _span(name: str, started_at: str, stopped_at: str, where: Path) -> tuple[datetime, datetime]:
@@ -144,18 +144,18 @@ def _span(name: str, started_at: str, stopped_at: str, where: Path) -> tuple[dat
     return begins, ends
 
 
-def _refuse_overlaps(stretches: Sequence[Stretch]) -> None:
-    """Nobody works twice at the same time: such hours would count double. Simulated calendars are made up anyway."""
-    measured = [stretch for stretch in stretches if not is_simulated(stretch.operator)]
-    last: dict[str, Stretch] = {}
-    for stretch in sorted(measured, key=lambda one: (one.begins, one.ends)):
-        before = last.get(stretch.operator)
-        if before is not None and stretch.begins < before.ends - TOUCHING and stretch.ends > stretch.begins:
+def _refuse_overlaps(intervals: Sequence[Interval]) -> None:
+    """Refuses overlapping intervals of one operator, which would count hours twice. Simulated times are not checked."""
+    measured = [interval for interval in intervals if not is_simulated(interval.operator)]
+    last: dict[str, Interval] = {}
+    for interval in sorted(measured, key=lambda entry: (entry.begins, entry.ends)):
+        before = last.get(interval.operator)
+        if before is not None and interval.begins < before.ends - TOUCHING and interval.ends > interval.begins:
             raise AuditError(
-                f"{stretch.operator} cannot have done two things at once: {before.what} "
+                f"{interval.operator} cannot have done two things at once: {before.what} "
                 f"({before.begins.isoformat()} to {before.ends.isoformat()}, staging and reset included, in "
-                f"{before.log}) and {stretch.what} ({stretch.begins.isoformat()} to {stretch.ends.isoformat()}, in "
-                f"{stretch.log}) overlap; correct the wrong one's times, or give two people two names"
+                f"{before.log}) and {interval.what} ({interval.begins.isoformat()} to {interval.ends.isoformat()}, in "
+                f"{interval.log}) overlap; correct the wrong one's times, or give two people two names"
             )
-        if before is None or stretch.ends > before.ends:
-            last[stretch.operator] = stretch
+        if before is None or interval.ends > before.ends:
+            last[interval.operator] = interval

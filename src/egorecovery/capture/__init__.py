@@ -1,6 +1,6 @@
-"""From what sensors record to episodes.
+"""Recording with sensors, and import of recordings as episodes.
 
-Names are imported when they are first used: `capture.picture_fit` also serves robots, which have little installed.
+Names are imported on first use, because robots import `capture.picture_fit` with few packages installed.
 """
 
 from importlib import import_module

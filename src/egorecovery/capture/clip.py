@@ -21,7 +21,7 @@ from egorecovery.storage.typed_json import to_json
 
 @dataclass(frozen=True, kw_only=True)
 class ClipFacts:
-    """How the clip goes."""
+    """Progress of the clip."""
 
     name: EpisodeId
     seconds: float
@@ -30,7 +30,7 @@ class ClipFacts:
 
 
 class RunningClip:
-    """Takes of every stream, and the draft they are written to."""
+    """The takes of all streams, and the draft that they are written to."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class RunningClip:
         start_s: float,
         cameras: Mapping[Camera, SensorWorker[Shot]],
         robot: SensorWorker[RobotSample] | None,
-        broken_off: Mapping[str, Any],
+        interrupted_attempt: Mapping[str, Any],
     ) -> "RunningClip":
-        clip = cls(ClipDraft.begin(root, name, broken_off), start_s, cameras, robot)
+        clip = cls(ClipDraft.begin(root, name, interrupted_attempt), start_s, cameras, robot)
         for stream, worker in clip._workers.items():
             worker.record_into(clip._takes[stream])
             worker.sensor.begin(start_s)
@@ -81,7 +81,7 @@ class RunningClip:
         return named if self._robot is None else {**named, "robot": self._robot}
 
     def replay_end_s(self) -> float:
-        """When the replayed clip was over, on the session's clock."""
+        """When the replayed clip ended, on the session's clock."""
         sensors = [worker.sensor for worker in self._workers.values()]
         return self.start_s + max(sensor.clip.duration_s for sensor in sensors if isinstance(sensor, Replay))
 
@@ -94,7 +94,7 @@ class RunningClip:
         )
 
     def details(self) -> dict[str, object]:
-        """What a reader of the recording may want to know of how it was made."""
+        """How the recording was made, for its provenance."""
         streams = {}
         for stream, worker in self._workers.items():
             sensor, take = worker.sensor, self._takes[stream]
@@ -110,7 +110,7 @@ class RunningClip:
         return {"streams": streams} if played is None else {"streams": streams, "replay_of": played.clip.name}
 
     def stop(self, stop_s: float, *, with_hands: bool) -> None:
-        """Ends the takes; pictures on their way still come in, and all is brought to disk while the operator judges."""
+        """Ends the takes. Late pictures are still accepted, and everything is synced while the operator judges."""
         self.stop_s = stop_s
         hands = self._hands() if with_hands else None
         for take in self._takes.values():
@@ -143,7 +143,7 @@ class RunningClip:
             self._failure = CaptureError(str(error))
 
     def _replayed(self) -> ReplayCamera | None:
-        """The replay whose hands or robot log are the clip's: only where every camera plays the same clip."""
+        """The replay whose hands or robot log belong to the clip. Only if every camera plays the same clip."""
         sensors = [worker.sensor for worker in self._cameras.values()]
         played = [sensor for sensor in sensors if isinstance(sensor, ReplayCamera)]
         if len(played) < len(sensors) or len({sensor.clip.name for sensor in played}) != 1:
@@ -151,7 +151,7 @@ class RunningClip:
         return played[0]
 
     def _hands(self) -> HandTracks | None:
-        """Of a replayed clip, as far as it was recorded; a camera's hands are tracked later."""
+        """The hands of a replayed clip, up to the stop. Hands of a live camera are tracked later."""
         played = self._replayed()
         if played is None or not isinstance(played.clip.motion, HandTracks):
             return None
@@ -167,7 +167,7 @@ class RunningClip:
         )
 
     def finish(self) -> None:
-        """Waits until everything is on disk; what went wrong on the way is raised here."""
+        """Waits until everything is on disk. Raises errors of the writing threads."""
         assert self._finishing is not None, "a clip is stopped first"
         self._finishing.join()
         if self._failure is not None:
@@ -193,7 +193,7 @@ class RunningClip:
 
     @staticmethod
     def redescribe(path: Path, made: Provenance) -> None:
-        """The time of the reset is known only after the clip is safe."""
+        """Updates the reset time in the description. It is known only after the clip is committed."""
         described = read_json(path, CaptureError)
         if described["provenance"]["reset_s"] != made.reset_s:
             write_description(path, {**described, "provenance": to_json(made)})

@@ -1,7 +1,7 @@
-"""The clip that is being recorded: in a draft folder, until it is whole and one rename makes it a recording.
+"""The clip being recorded. It is written to a draft folder, which one rename turns into a recording.
 
-Killed at any moment, the finished clips beside it are untouched and the draft is no recording: the next recorder
-logs the attempt as broken off and clears it.
+After a kill at any moment, finished clips are untouched and the draft is no recording. The next recorder logs the
+attempt as interrupted and removes the draft.
 """
 
 import json
@@ -24,14 +24,14 @@ from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.containment import inside, is_folder, names_in, remove
 
 DRAFTS = ".drafts"
-BEGUN = "begun.json"  # in a draft: what the log should say of it if we are killed
-QUEUED = 256  # items that wait for the disk: some eight seconds of one camera
-IDLE = 2  # with no more items waiting than this, the disk has time to bring a picture to safety at once
-LATE_S = 0.5  # how long after the stop key pictures that were taken before it may still arrive
+BEGUN = "begun.json"  # in a draft: the log entry to write if the recorder is killed
+QUEUED = 256  # items that may wait for the disk: about eight seconds of one camera
+IDLE = 2  # with at most this many items waiting, pictures are synced at once
+LATE_S = 0.5  # how long after the stop key to wait for pictures taken before it
 
 
 class Take:
-    """One stream's share of a clip. The sensor's thread offers items, a thread of its own writes them."""
+    """One stream of a clip. The sensor's thread offers items, and the take's thread writes them."""
 
     def __init__(self, start_s: float, rate_hz: float, *, waits: bool) -> None:
         self.start_s = start_s
@@ -41,13 +41,13 @@ class Take:
         self.times_s: list[float] = []
         self.failure: EgoRecoveryError | None = None
         self.passed_end = threading.Event()
-        self._waits = waits  # for a sensor that would rather wait than have its items dropped
+        self._waits = waits  # block the sensor instead of dropping its items
         self._queue: queue.Queue[Shot | RobotSample | None] = queue.Queue(QUEUED)
         self._thread = threading.Thread(target=self._write_all, daemon=True)
         self._thread.start()
 
     def offer(self, item: Shot | RobotSample) -> bool:
-        """Whether there was room for it. Items taken before the start key or after the stop key are none of ours."""
+        """Queues an item. False if the queue is full. Items captured outside start and stop are ignored."""
         if item.captured_s < self.start_s:
             return True
         if self.stop_s is not None and item.captured_s > self.stop_s:
@@ -68,15 +68,15 @@ class Take:
         return self._queue.qsize()
 
     def end(self) -> None:
-        """Nothing more will be offered."""
+        """Declares that no more items will be offered."""
         self._queue.put(None)
 
     def finish(self) -> None:
-        """Returns when everything offered is on disk; call `end` before."""
+        """Waits until all offered items are on disk. Call `end` before."""
         self._thread.join()
 
     def _write_all(self) -> None:
-        """After a failure items are still taken from the queue: the sensor must not wait for a clip that is lost."""
+        """Writes queued items. After a failure it keeps emptying the queue, so that the sensor does not block."""
         while (item := self._queue.get()) is not None:
             self._attempt(lambda item=item: self.write(item))
             self.times_s.append(item.captured_s - self.start_s)
@@ -106,14 +106,14 @@ class CameraTake(Take):
         self._directory = directory
         (directory / "rgb").mkdir(parents=True)
         self._depth: DepthFile | None = None
-        self._unsafe: list[Path] = []  # written, but perhaps not on disk yet
+        self._unsafe: list[Path] = []  # written but not synced
         super().__init__(start_s, rate_hz, waits=waits)
 
     def write(self, item: Shot) -> None:
         path = self._directory / "rgb" / f"{len(self.times_s):06d}.jpg"
         with explaining_full_disk(path):
             path.write_bytes(item.jpeg)
-            if self.waiting <= IDLE:  # what is safe already need not be waited for when the clip is accepted
+            if self.waiting <= IDLE:  # synced now, it need not be synced when the clip is accepted
                 sync_file(path)
             else:
                 self._unsafe.append(path)
@@ -192,7 +192,7 @@ class ClipDraft:
 
     @classmethod
     def begin(cls, root: Path, name: str, record: Mapping[str, Any]) -> "ClipDraft":
-        """`record` is what the collection log is to say of the attempt if nothing else comes."""
+        """`record` is the log entry of the attempt if the recorder is killed."""
         draft = cls(root, name)
         with explaining_full_disk(draft.directory):
             draft.directory.mkdir(parents=True)
@@ -200,7 +200,7 @@ class ClipDraft:
         return draft
 
     def sync(self) -> None:
-        """What the takes, which synchronise their own folders, leave: files beside those, and the draft's folder."""
+        """Syncs the draft's folder and its files. Takes sync their own folders."""
         with explaining_full_disk(self.directory):
             for path in self.directory.glob("*.*"):
                 if path.is_file():
@@ -208,7 +208,7 @@ class ClipDraft:
             sync_directory(self.directory)
 
     def commit(self, description: Mapping[str, Any], name_of_description: str) -> Path:
-        """The description, then one rename. Before it there is no recording, after it a whole one."""
+        """Writes the description, then renames the folder. The rename is the commit."""
         write_description(self.directory / name_of_description, description)
         home = self.root / self.name
         with explaining_full_disk(home):
@@ -218,7 +218,7 @@ class ClipDraft:
         return home
 
     def logged(self) -> None:
-        """The committed clip is in the collection log as well: nothing is left for the next recorder to do."""
+        """Marks the committed clip as logged, so that the next recorder has nothing to do."""
         inside(self.root, self.name, BEGUN).unlink(missing_ok=True)
 
     def discard(self) -> None:
@@ -231,8 +231,8 @@ def write_description(path: Path, description: Mapping[str, Any]) -> None:
 
 
 def leftovers(root: Path) -> list[tuple[ClipDraft, dict[str, Any] | None, float]]:
-    """Drafts of a recorder that was killed: what they say of themselves, and when they were last written to."""
-    found = []
+    """Drafts of a killed recorder: their log entries, and when they were last written."""
+    drafts = []
     home = inside(root, DRAFTS)
     for directory in (home / name for name in names_in(home) if is_folder(home / name)):
         try:
@@ -240,5 +240,5 @@ def leftovers(root: Path) -> list[tuple[ClipDraft, dict[str, Any] | None, float]
         except (OSError, StoreDamaged):
             record = None
         touched_s = max(path.lstat().st_mtime for path in (directory, *directory.rglob("*")))
-        found.append((ClipDraft(root, directory.name), record, touched_s))
-    return found
+        drafts.append((ClipDraft(root, directory.name), record, touched_s))
+    return drafts

@@ -1,4 +1,4 @@
-"""From a device's clock to this machine's monotonic one, and from that to the calendar."""
+"""Maps device clocks to this machine's monotonic clock, and that clock to calendar time."""
 
 import time
 from collections import deque
@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 from egorecovery.errors import CaptureError
 
-PLAUSIBLE_S = 10.0  # a timestamp this close to a clock of ours was taken from it
-REMEMBERED = 300  # pictures, some ten seconds: two crystals drift apart by half a millisecond in that time
+PLAUSIBLE_S = 10.0  # a timestamp this close to one of this machine's clocks comes from it
+REMEMBERED = 300  # pictures, about ten seconds; two crystals drift by half a millisecond in that time
 
 
 class SessionClock:
-    """Monotonic seconds, and the calendar time they stand for: a clock that is set meanwhile changes nothing."""
+    """Monotonic seconds and their calendar time. Setting the system clock meanwhile changes nothing."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class SessionClock:
         return self._monotonic() + self._ahead_s
 
     def skip_to(self, moment_s: float) -> None:
-        """A replay at full speed has brought us to this moment."""
+        """Moves the session's time forward, as a replay at full speed does."""
         self._ahead_s += max(0.0, moment_s - self.now_s())
 
     def calendar(self, moment_s: float) -> str:
@@ -35,7 +35,7 @@ class SessionClock:
 
 
 class DeviceClock:
-    """Maps capture times of one device. Which clock the device uses is found out at its first picture."""
+    """Maps capture times of one device. The device's clock is identified by its first picture."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class DeviceClock:
         return self._domain
 
     def monotonic_s(self, stamped_s: float) -> float:
-        """When a picture that has just arrived was taken.
+        """The capture time of a picture that has just arrived.
 
-        A device with a clock of its own is mapped by the least delay of late: the picture that waited least between
-        sensor and program tells the offset best. Such times are late by that least delay.
+        A device with its own clock is mapped by the smallest recent delay between sensor and program, which gives the
+        best estimate of the offset. Such times are late by that delay.
         """
         now_s, realtime_s = self._monotonic(), self._realtime()
         if not self._domain:

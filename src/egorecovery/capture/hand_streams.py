@@ -1,4 +1,4 @@
-"""From tracked hands to the streams of an episode: cleaned, smoothed, on the grid."""
+"""Turns tracked hands into the streams of an episode: cleaned, smoothed and resampled to the grid."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ UNCHANGED = Smoothing(median=1, window=1, order=0)
 def track_streams(
     hands: HandTracks, grid_s: Float[ndarray, " T"], min_confidence: float, cleaning: Cleaning
 ) -> dict[str, ndarray]:
-    """Of 21 keypoints per hand, as a tracker gives them."""
+    """Streams from 21 keypoints per hand, as a tracker gives them."""
     seen = hands.seen(min_confidence)
     _require_both(seen, f"a confidence of {min_confidence} or more, finite keypoints and a rotation matrix")
     tracks = [_clean_hand(hands, hand, seen[:, hand], grid_s, cleaning) for hand in range(2)]
@@ -27,7 +27,7 @@ def track_streams(
 
 
 def pose_streams(hands: HandPoses, grid_s: Float[ndarray, " T"], cleaning: Cleaning) -> dict[str, ndarray]:
-    """Of wrists and openings that somebody has smoothed before: jumps and gaps are bridged, the rest is kept.
+    """Streams from smoothed wrists and openings. Jumps and gaps are bridged; the rest is kept.
 
     Without fingertips there is no effector space.
     """
@@ -61,7 +61,7 @@ def _streams(tracks: Sequence[CleanTrack]) -> dict[str, ndarray]:
     state = np.concatenate([track.state() for track in tracks], axis=1).astype(np.float32)
     return {
         "state": state,
-        # Absolute hand targets (appendix, training): where the hand is one step later; the last frame holds.
+        # Absolute hand targets (appendix, training): the hand's state one step later; the last frame repeats.
         "action": _next(state),
         "effector_m": np.stack([track.wrist_m for track in tracks], axis=1).astype(np.float32),
         "reliable": np.stack([track.reliable for track in tracks], axis=1),
@@ -73,7 +73,7 @@ def _next(vectors: Float32[ndarray, "T D"]) -> Float32[ndarray, "T D"]:
 
 
 def _effector_vectors(tracks: Sequence[CleanTrack]) -> Float32[ndarray, "T 20"]:
-    """Both hands in effector space: their pinch frames and openings."""
+    """Both hands in effector space: pinch frames and openings."""
     rotations = [Rotation.from_quat(track.pinch_quaternions).as_matrix() for track in tracks]
     poses = EffectorPoses(
         position_m=np.stack([np.asarray(track.pinch_m) for track in tracks], axis=1),

@@ -1,7 +1,7 @@
 """Pictures of real recordings without arms and hands, for policies with `policy.hidden_embodiment`.
 
-A segmentation tool says which pixels are arm or hand, and where the fingertips are (docs/formats.md, `embodiment.npz`).
-Those pixels are filled from their surroundings, and fingertips are drawn as dots: of people and robots alike.
+A segmentation tool provides masks of arms and hands, and the fingertips (docs/formats.md, `embodiment.npz`). Masked
+pixels are filled from their surroundings, and fingertips are drawn as dots, for people and robots alike.
 """
 
 # N frames, H W a picture's height and width, S sides (left, right), F fingertips of a side, X its x and y
@@ -25,20 +25,20 @@ from egorecovery.storage.containment import exists, inside
 MASKS = "embodiment.npz"  # in the folder of each camera
 DOT_RGB = {Side.LEFT: (0.10, 0.45, 0.90), Side.RIGHT: (0.90, 0.35, 0.10)}
 DOT_RADIUS = 3.5 / 96  # of the picture's height, as in the workcell's head view
-GROWN = 0.01  # of the height: segmentations leave a rim of skin or metal
-BLUR = 0.02  # of the height: what is filled in has no edges that a policy could read
+GROWN = 0.01  # of the height: masks are grown, because segmentations leave a rim of skin or metal
+BLUR = 0.02  # of the height: blurred fill has no edges from which a policy could infer the shape
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EmbodimentMasks:
-    """Where arms and hands are in the pictures of one camera."""
+    """Masks of arms and hands in the pictures of one camera."""
 
     masks: Bool[ndarray, "N H W"]
     fingertips_px: Float[ndarray, "N S F X"]  # pixels from the upper left corner; NaN out of view
 
     @classmethod
     def read(cls, path: Path, frames: JpegFrames) -> "EmbodimentMasks":
-        """Of these frames; another number or size of pictures is refused."""
+        """Reads the masks of these frames. Another number or size of pictures is refused."""
         if not exists(path):
             raise RecordingError(
                 f"{path} is missing: segment arms and hands, and write their masks there (docs/formats.md), or import "
@@ -69,12 +69,13 @@ class EmbodimentMasks:
 
 
 def without_embodiment(recording: Recording, directory: Path) -> Recording:
-    """The same recording without arms and hands in its pictures, marked as such."""
+    """The recording without arms and hands in its pictures, with a mark in its details."""
     cameras = {}
     for camera, raw in recording.cameras.items():
-        found = EmbodimentMasks.read(inside(directory, camera, MASKS), raw.frames)
+        embodiment = EmbodimentMasks.read(inside(directory, camera, MASKS), raw.frames)
         hidden = (
-            hide(raw.frames[index], found.masks[index], found.fingertips_px[index]) for index in range(len(raw.frames))
+            hide(raw.frames[index], embodiment.masks[index], embodiment.fingertips_px[index])
+            for index in range(len(raw.frames))
         )
         cameras[camera] = replace(raw, frames=JpegFrames.encode(hidden))
     details = {**recording.provenance.details, HIDDEN_EMBODIMENT: True}
@@ -84,7 +85,7 @@ def without_embodiment(recording: Recording, directory: Path) -> Recording:
 def hide(
     picture: UInt8[ndarray, "H W 3"], mask: Bool[ndarray, "H W"], fingertips_px: Float[ndarray, "S F X"]
 ) -> UInt8[ndarray, "H W 3"]:
-    """Masked pixels take the colour of the nearest others, blurred; then the dots."""
+    """Fills masked pixels with the blurred colours of the nearest others, then draws the dots."""
     height = len(picture)
     shown = picture.copy()
     if mask.any():

@@ -1,4 +1,4 @@
-"""From a raw recording to an episode: clean the motion, put every stream on the 25 Hz grid, judge, store."""
+"""Imports raw recordings as episodes: clean the motion, resample every stream to 25 Hz, check, store."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy import ndarray
 
-from egorecovery.capture.film import fitted
+from egorecovery.capture.fitted_pictures import fitted
 from egorecovery.capture.formats.importer import Importer
 from egorecovery.capture.formats.recordings import RecordingFolders
 from egorecovery.capture.hand_streams import pose_streams, track_streams
@@ -37,20 +37,20 @@ class ImportRules:
     """How raw recordings become episodes."""
 
     fit: PictureFit | None = None  # None: pictures keep their size
-    hide_embodiment: bool = False  # arms and hands leave the pictures, by the masks beside them
-    min_confidence: float = 0.5  # below this a hand reconstruction counts as not seen
+    hide_embodiment: bool = False  # remove arms and hands from the pictures, by masks beside them
+    min_confidence: float = 0.5  # a hand reconstruction below this counts as not seen
     cleaning: Cleaning = field(default_factory=Cleaning)
     acceptance: AcceptanceLimits = field(default_factory=AcceptanceLimits)
 
 
 class Outcome(StrEnum):
-    """What became of a recording."""
+    """Outcome of importing a recording."""
 
     ACCEPTED = "accepted"
-    ALREADY_THERE = "already there"  # the store held the same content before
-    DISCARDED = "discarded"  # the attempt is on record, its frames are not kept
-    CLASHING = "clashing"  # the store holds something else under its name, or thought better of it
-    UNREADABLE = "unreadable"  # files that cannot be parsed
+    ALREADY_THERE = "already there"  # the store has the same content
+    DISCARDED = "discarded"  # the attempt is logged, its frames are not stored
+    CLASHING = "clashing"  # the store has other content of that name, or accepted it before
+    UNREADABLE = "unreadable"  # files cannot be parsed
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Imported:
     """One recording and its outcome."""
 
     where: str
-    name: str  # its id; the directory's name where not even that can be read
+    name: str  # its id, or the directory's name if the id cannot be read
     outcome: Outcome
     reasons: tuple[str, ...] = ()  # why it is not in the store
 
@@ -69,7 +69,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Job:
-    """One recording to prepare, in whichever process."""
+    """One recording to prepare, in any process."""
 
     importer: Importer
     episode: int  # index into the importer's places
@@ -79,7 +79,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A recording as far as a worker may take it: staged, or discarded, or neither because it is unreadable."""
+    """A recording prepared by a worker: staged, discarded, or unreadable."""
 
     where: str
     staged: StagedEpisode | None = None
@@ -90,19 +90,19 @@ class Prepared:
 def import_recordings(
     writer: StoreWriter, directories: Sequence[Path], rules: ImportRules | None = None, workers: int = 1
 ) -> Iterator[Imported]:
-    """Every recording's outcome, in order."""
+    """Imports directories of recordings; every recording's outcome, in order."""
     return import_episodes(writer, RecordingFolders(tuple(directories)), rules, workers)
 
 
 def import_recording(writer: StoreWriter, directory: Path, rules: ImportRules | None = None) -> Imported:
-    """Stores the episode, or only the record of the attempt when the checks refuse it."""
+    """Imports one recording: stores the episode, or only logs the attempt if the checks refuse it."""
     return next(import_recordings(writer, [directory], rules))
 
 
 def import_episodes(
     writer: StoreWriter, importer: Importer, rules: ImportRules | None = None, workers: int = 1
 ) -> Iterator[Imported]:
-    """Of any format. Workers stage episodes; this process, which holds the lock, commits them."""
+    """Imports episodes of any format. Workers stage them; this process, which holds the lock, commits them."""
     root, rules = writer.store.root.absolute(), rules or ImportRules()
     jobs = [Job(importer, episode, root, rules) for episode in range(len(importer.places()))]
     for prepared in run_jobs(prepare, jobs, workers if len(jobs) >= WORTH_PROCESSES else 1):
@@ -110,7 +110,7 @@ def import_episodes(
 
 
 def prepare(job: Job) -> Prepared:
-    """Loads, cleans, judges and stages. A bad recording is an outcome, not an error: the others must go on."""
+    """Loads, cleans, checks and stages. A bad recording is an outcome, not an error, so that others continue."""
     where = job.importer.places()[job.episode]
     try:
         recording = _loaded(job, where)
@@ -144,7 +144,7 @@ def _commit(writer: StoreWriter, where: str, staged: StagedEpisode) -> Imported:
 
 def _log(writer: StoreWriter, where: str, attempt: Attempt) -> Imported:
     name = attempt.episode
-    if name in writer.store:  # a log that calls it discarded would contradict the store
+    if name in writer.store:  # logging it as discarded would contradict the store
         command = f"egorecovery annotate {writer.store.root} --episode {name} --discard --annotator YOU"
         advice = f"{name} was accepted earlier; discard it with {command}"
         return Imported(where, name, Outcome.CLASHING, (*attempt.reasons, advice))
@@ -153,7 +153,7 @@ def _log(writer: StoreWriter, where: str, attempt: Attempt) -> Imported:
 
 
 def _judge(recording: Recording, job: Job) -> Episode | tuple[str, ...]:
-    """The episode, or why the attempt is discarded."""
+    """The episode, or the reasons to discard the attempt."""
     try:
         episode = to_episode(recording, job.rules)
         reasons = check_episode(episode, job.rules.acceptance)
@@ -175,7 +175,7 @@ def _loaded(job: Job, where: str) -> Recording:
 
 
 def to_episode(recording: Recording, rules: ImportRules | None = None) -> Episode:
-    """The recording on the common grid, not yet judged. Streams that give no motion are a `MotionError`."""
+    """The recording on the common grid, not yet checked. Streams without usable motion raise `MotionError`."""
     rules = rules or ImportRules()
     faults = recording.clock_faults()
     if faults:
@@ -193,7 +193,7 @@ def to_episode(recording: Recording, rules: ImportRules | None = None) -> Episod
 
 
 def _with_fit(provenance: Provenance, fit: PictureFit | None) -> Provenance:
-    """What feeds a policy later must treat its pictures in the same way, so the episode says how."""
+    """Details with the picture fit, because pictures for the trained policy must be fitted in the same way."""
     if fit is None:
         return provenance
     return replace(provenance, details={**provenance.details, PICTURE_FIT: fit.to_json()})
@@ -210,7 +210,7 @@ def _motion_streams(
 
 
 def _robot_streams(log: RobotLog, grid_s: ndarray) -> dict[str, ndarray]:
-    """Encoders need no cleaning; NaN and gaps are left for the checks to refuse."""
+    """Streams from a robot's log. Encoders need no cleaning; the checks refuse NaN and gaps."""
     streams = {
         name: resample_linear(log.timestamps_s, getattr(log, name), grid_s).astype(np.float32)
         for name in ("state", "action", "effector_m")

@@ -1,4 +1,4 @@
-"""Where the operator's actions come from: a keyboard or pedal, or a script that needs no hands."""
+"""Sources of the operator's actions: a keyboard or pedal, or a script."""
 
 import os
 import queue
@@ -16,7 +16,7 @@ from egorecovery.capture.operator_loop import Action, KeyMap, State
 from egorecovery.errors import CaptureError
 
 CONTROL = {" ": "space", "\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace", "\x08": "backspace"}
-# What terminals send for keys that are no characters, after the escape byte.
+# Codes that terminals send for special keys, after the escape byte.
 SEQUENCES = {
     **{"[A": "up", "[B": "down", "[C": "right", "[D": "left", "[H": "home", "[F": "end", "[5~": "pageup"},
     **{"[6~": "pagedown", "OP": "f1", "OQ": "f2", "OR": "f3", "OS": "f4", "[15~": "f5", "[17~": "f6"},
@@ -25,18 +25,18 @@ SEQUENCES = {
 }
 
 
-# A key that is held repeats, first after up to 0.6 s: a foot that rests on the pedal must not stop and accept a clip.
+# A held key repeats, first after up to 0.6 s. A foot resting on the pedal must not stop and accept a clip.
 REPEATS_S = 0.65
 
 
 class Controls(Protocol):
-    """Gives the next action, if there is one within some seconds."""
+    """A source of actions with a timeout."""
 
     def next(self, state: State, wait_s: float) -> Action | None: ...
 
 
 class Keyboard:
-    """Single keys of the terminal, without enter. A pedal that types a key is a key."""
+    """Single keys of the terminal, without enter. A pedal that types a key works too."""
 
     def __init__(self, keys: KeyMap, descriptor: int) -> None:
         self._keys, self._descriptor = keys, descriptor
@@ -54,7 +54,7 @@ class Keyboard:
 
 
 class HeldKeys:
-    """Tells presses from the repetitions of a key that is held down."""
+    """Distinguishes presses from repetitions of a held key."""
 
     def __init__(self) -> None:
         self._last, self._last_s = "", 0.0
@@ -66,7 +66,7 @@ class HeldKeys:
 
 
 def key_names(typed: str) -> list[str]:
-    """The names of what was typed, such as 'space' or 'f5'. An unknown sequence is left out."""
+    """Names of typed keys, such as 'space' or 'f5'. Unknown sequences are left out."""
     names = []
     while typed:
         if typed[0] == "\x1b" and len(typed) > 1 and typed[1] in "[O":
@@ -83,7 +83,7 @@ def key_names(typed: str) -> list[str]:
 
 @contextmanager
 def keyboard(keys: KeyMap) -> Iterator[Keyboard]:
-    """The terminal without echo; it is put back whatever happens."""
+    """Disables the terminal's echo, and restores its settings at the end."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     try:
@@ -98,12 +98,12 @@ class Lines(Protocol):
     """A text file, or a pipe that may have no line yet."""
 
     def readline(self) -> str | None:
-        """None where there is none yet; empty at the end."""
+        """The next line; None if there is none yet, empty at the end."""
         ...
 
 
 class PipedLines:
-    """Lines of a pipe. Waiting for one must not keep the recorder from looking after its streams."""
+    """Lines of a pipe. Reading never blocks, because the recorder must keep checking its streams."""
 
     def __init__(self, stream: TextIO) -> None:
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -122,9 +122,9 @@ class PipedLines:
 
 
 class Script:
-    """One word a line: an action, `wait SECONDS`, `wait ready` (streams deliver), `wait end` (of a replayed clip).
+    """A script. Each line is an action, `wait SECONDS`, `wait ready` (streams deliver) or `wait end` (of a replay).
 
-    The end of the script ends the session, and discards a clip that waits for its verdict.
+    The end of the script ends the session and discards a clip that is not yet judged.
     """
 
     def __init__(self, lines: "Lines", name: str) -> None:

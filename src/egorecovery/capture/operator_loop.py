@@ -1,4 +1,4 @@
-"""The operator's loop: stage the failure, record, judge, put things back, next. Every second belongs to one state."""
+"""The operator's loop: stage the failure, record, judge, reset, repeat. Every second belongs to one state."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from egorecovery.errors import CaptureError
 
 
 class State(StrEnum):
-    """What the operator is doing."""
+    """Activities of the operator."""
 
     SYNCHRONISING = "synchronising"  # the rig is not delivering yet
     SETTING_UP = "setting up"
@@ -19,7 +19,7 @@ class State(StrEnum):
 
 
 class Action(StrEnum):
-    """What a key does."""
+    """Actions of the operator's keys."""
 
     START = "start"
     STOP = "stop"
@@ -53,7 +53,7 @@ MOVES: dict[State, dict[Action, State]] = {
 USUAL_KEYS: dict[Action, tuple[str, ...]] = {
     Action.START: ("space",),
     Action.STOP: ("space",),
-    Action.ACCEPT: ("space", "enter"),  # so that a single pedal does for everything but a discard
+    Action.ACCEPT: ("space", "enter"),  # so that a single pedal suffices for everything except a discard
     Action.DISCARD: ("d", "backspace"),
     Action.NEXT: ("n",),
     Action.PAUSE: ("p",),
@@ -62,7 +62,7 @@ USUAL_KEYS: dict[Action, tuple[str, ...]] = {
 
 
 class KeyMap:
-    """Which key means what, in which state."""
+    """Maps keys to actions, by state."""
 
     def __init__(self, keys: dict[Action, tuple[str, ...]] | None = None) -> None:
         self.keys = {**USUAL_KEYS, **(keys or {})}
@@ -79,7 +79,7 @@ class KeyMap:
 
     @classmethod
     def parse(cls, settings: tuple[str, ...]) -> "KeyMap":
-        """Each `action=key`, or several keys: `accept=enter+y`."""
+        """Parses `action=key`, or several keys: `accept=enter+y`."""
         changed: dict[Action, tuple[str, ...]] = {}
         for setting in settings:
             name, _, keys = setting.partition("=")
@@ -96,11 +96,11 @@ class KeyMap:
         return cls(changed)
 
     def action(self, key: str, state: State) -> Action | None:
-        """What a key means now; None where it means nothing."""
+        """The action of a key in a state; None if it has none."""
         return next((action for action in MOVES[state] if key in self.keys[action]), None)
 
     def offered(self, state: State) -> list[tuple[str, Action]]:
-        """For the operator: the first key of each action that is possible now."""
+        """The first key of each possible action, for the operator."""
         return [(self.keys[action][0], action) for action in MOVES[state]]
 
 

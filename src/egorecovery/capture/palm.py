@@ -1,4 +1,4 @@
-"""The orientation of a hand from its keypoints: the same for every tracker, whatever frame its model has."""
+"""The orientation of a hand from its keypoints, with one convention for all trackers."""
 
 # N samples
 
@@ -8,7 +8,7 @@ from numpy import ndarray
 
 from egorecovery.motion import KeypointOrder
 
-SHORTEST_M = 0.005  # an axis between two points that are nearer than that is noise
+SHORTEST_M = 0.005  # an axis between nearer points is noise
 KNUCKLES = {  # index, middle and little finger
     KeypointOrder.OPENPOSE: (5, 9, 17),
     KeypointOrder.MANO: (1, 4, 7),
@@ -18,7 +18,7 @@ KNUCKLES = {  # index, middle and little finger
 def palm_rotation(
     keypoints_m: Float[ndarray, "N 21 3"], order: KeypointOrder, right_hand: bool
 ) -> Float[ndarray, "N 3 3"]:
-    """Columns: x towards the fingers, y to the left of a hand that lies flat, z out of its back. NaN where unknown."""
+    """Rotations with columns x towards the fingers, y to the left of a flat hand, z out of its back; or NaN."""
     index, middle, little = (keypoints_m[:, knuckle] for knuckle in KNUCKLES[order])
     fingers = middle - keypoints_m[:, 0]
     across = index - little if right_hand else little - index

@@ -1,6 +1,6 @@
-"""How a camera's picture becomes the square that a policy sees: one rule for import, training, server and robot."""
+"""Fits a camera's picture to the policy's square. Import, training, server and robot share this rule."""
 
-# H W a picture's height and width, S side of the square, N M its new rows and columns, K old ones that make one of them
+# H W a picture's height and width, S side of the square, N M new rows and columns, K old rows that make a new one
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,17 +19,17 @@ Fit = Literal["letterbox", "crop", "exact"]
 FITS: tuple[Fit, ...] = get_args(Fit)
 _PIXEL = np.dtype((np.void, 12))  # three float32
 _SHARES = 256  # 255 grey levels times as many shares are just below 2 ** 16
-_FINE = 16  # rows in one new row; of more, 256 shares are too coarse
+_FINE = 16  # rows per new row; for more, 256 shares are too coarse
 LARGEST_PX = 4096  # of a square; a policy's are 64 to 512
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Placed:
-    """Where a picture lies: the part that is taken, and the part of the square that it fills."""
+    """The part of a picture that is used, and the part of the square that it fills."""
 
     left: int
     top: int
-    width: int  # of the part that is taken, in pixels of the picture
+    width: int  # of the used part, in pixels of the picture
     height: int
     into_left: int
     into_top: int
@@ -39,11 +39,11 @@ class _Placed:
 
 @dataclass(frozen=True)
 class PictureFit:
-    """A picture of any size and shape as a square of `image_size` pixels.
+    """Fits a picture of any size and shape to a square of `image_size` pixels.
 
-    letterbox keeps all of the picture and fills the rest with black; crop keeps the square in its middle; exact takes
-    pictures of that size only and changes nothing. Shrinking averages the area under each pixel, enlarging
-    interpolates linearly. A picture that has the size already is returned as it is, so fitting twice is fitting once.
+    letterbox keeps the whole picture and fills the rest with black. crop keeps the central square. exact accepts only
+    pictures of that size. Shrinking averages the area under each pixel; enlarging interpolates linearly. A picture of
+    the right size is returned unchanged, so fitting is idempotent.
     """
 
     image_size: int
@@ -57,7 +57,7 @@ class PictureFit:
 
     @classmethod
     def parse(cls, text: str) -> "PictureFit":
-        """From "letterbox:224", which is how `str` writes it."""
+        """Parses text like "letterbox:224", the form that `str` writes."""
         fit, _, size = text.partition(":")
         if fit not in FITS or not size.isdecimal():
             raise EpisodeError(f"picture fit {text!r}: write {'|'.join(FITS)}:SIZE, as in letterbox:224")
@@ -74,16 +74,16 @@ class PictureFit:
         return f"{self.fit}:{self.image_size}"
 
     def fits(self, height: int, width: int) -> bool:
-        """Whether a picture of that size stays as it is."""
+        """Whether a picture of that size stays unchanged."""
         return (height, width) == (self.image_size, self.image_size)
 
     def enlarges(self, height: int, width: int) -> bool:
-        """Whether a picture of that size has too few pixels, so that some are made up."""
+        """Whether a picture of that size has too few pixels and is enlarged."""
         placed = self._placed(height, width)
         return placed.into_width > placed.width or placed.into_height > placed.height
 
     def apply(self, picture: ndarray) -> UInt8[ndarray, "S S 3"]:
-        """Of a uint8 picture (H, W, 3)."""
+        """Fits a uint8 picture (H, W, 3)."""
         if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
             raise EpisodeError(f"a picture is uint8 of shape (H, W, 3), got {picture.dtype} {picture.shape}")
         height, width = picture.shape[:2]
@@ -96,17 +96,17 @@ class PictureFit:
         return self._in_square(placed, np.rint(scaled, out=scaled).astype(np.uint8))
 
     def least_hw(self, height: int, width: int) -> tuple[int, int]:
-        """How far a decoder may shrink a picture of that size by itself: to three times what is left of it here.
+        """The smallest size to which a JPEG decoder may shrink a picture: three times the fitted size.
 
-        A JPEG decoder skips most of its work then, and averages as this does: the result differs by 0.05 to 0.2 grey
-        levels on average (640 x 480 into 64 and 96), less than the JPEG that is made of it.
+        A decoder that shrinks skips most of its work, and averages like this class. The result differs by 0.05 to 0.2
+        grey levels on average (640 x 480 into 64 and 96), less than its JPEG encoding does.
         """
         placed = self._placed(height, width)
         share = min(1.0, 3 * max(placed.into_width / placed.width, placed.into_height / placed.height))
         return int(np.ceil(height * share)), int(np.ceil(width * share))
 
     def apply_depth(self, depth_mm: ndarray) -> UInt16[ndarray, "S S"]:
-        """The nearest reading of a uint16 map (H, W): an average over an edge is nowhere. 0 is no reading."""
+        """Fits a uint16 depth map (H, W) by nearest neighbour, as averages across edges are wrong. 0 is no reading."""
         if depth_mm.ndim != 2 or depth_mm.dtype != np.uint16:
             raise EpisodeError(f"a depth map is uint16 of shape (H, W), got {depth_mm.dtype} {depth_mm.shape}")
         height, width = depth_mm.shape
@@ -118,7 +118,7 @@ class PictureFit:
         return self._in_square(placed, depth_mm[rows[:, None], columns])
 
     def intrinsics(self, of: Intrinsics) -> Intrinsics:
-        """Of the fitted picture. As everywhere here, x = 0 is the left edge of the first pixel, not its centre."""
+        """Intrinsics of the fitted picture. x = 0 is the left edge of the first pixel, not its centre."""
         if self.fits(of.height, of.width):
             return of
         placed = self._placed(of.height, of.width)
@@ -139,7 +139,7 @@ class PictureFit:
         if self.fit == "letterbox":
             longer = max(height, width)
             # Halves round up, in whole numbers: the same on every machine.
-            into_width, into_height = (max(1, (2 * side * each + longer) // (2 * longer)) for each in (width, height))
+            into_width, into_height = (max(1, (2 * side * edge + longer) // (2 * longer)) for edge in (width, height))
             into_left, into_top = (side - into_width) // 2, (side - into_height) // 2
             return _Placed(
                 left=0,
@@ -178,7 +178,7 @@ class PictureFit:
 
 
 def _shrunk_rows(picture: UInt8[ndarray, "H W 3"], into: int) -> Float32[ndarray, "N W 3"]:
-    """The same with shares of whole 256ths, in 16-bit integers: half the time, at most one grey level away."""
+    """The same with weights in 256ths, in 16-bit integers. Takes half the time; differs by at most one grey level."""
     height, width = picture.shape[:2]
     taps, shares = _whole_shares(height, into)
     rows = np.ascontiguousarray(picture).reshape(height, -1)
@@ -191,7 +191,7 @@ def _shrunk_rows(picture: UInt8[ndarray, "H W 3"], into: int) -> Float32[ndarray
 
 
 def _weighed_rows(picture: UInt8[ndarray, "H W 3"], into: int) -> Float32[ndarray, "N W 3"]:
-    """Each new row as a weighted sum of rows: one pass over whole rows for each of K."""
+    """Each new row as a weighted sum of rows, in K passes over whole rows."""
     height, width = picture.shape[:2]
     taps, weights = _taps(height, into)
     rows = np.ascontiguousarray(picture).reshape(height, -1)
@@ -217,7 +217,7 @@ def _weighed_columns(rows: Float32[ndarray, "N W 3"], into: int) -> Float32[ndar
 
 @lru_cache(maxsize=64)
 def _taps(size: int, into: int) -> tuple[Int64[ndarray, "N K"], Float32[ndarray, "N K"]]:
-    """The pixels that each new one is made of, and their shares, which add up to one."""
+    """Source pixels of each new pixel and their weights, which sum to one."""
     weigh = _area if into < size else _linear
     taps, weights = weigh(size, into)
     taps.setflags(write=False)
@@ -227,7 +227,7 @@ def _taps(size: int, into: int) -> tuple[Int64[ndarray, "N K"], Float32[ndarray,
 
 @lru_cache(maxsize=64)
 def _whole_shares(size: int, into: int) -> tuple[Int64[ndarray, "N K"], UInt16[ndarray, "N K"]]:
-    """Shares that add up to 256: each is rounded down, and those that lost most get one more."""
+    """Integer weights that sum to 256, by largest remainders."""
     taps, weights = _taps(size, into)
     exact = weights.astype(np.float64) * _SHARES
     shares = np.floor(exact)
@@ -239,7 +239,7 @@ def _whole_shares(size: int, into: int) -> tuple[Int64[ndarray, "N K"], UInt16[n
 
 
 def _area(size: int, into: int) -> tuple[ndarray, ndarray]:
-    """How much of each pixel lies under the new one."""
+    """Weights by overlap with the new pixel, for shrinking."""
     edges = np.arange(into + 1) * (size / into)
     first = np.floor(edges[:-1]).astype(np.int64)
     taps = first[:, None] + np.arange(int(np.ceil(size / into)) + 1)
@@ -248,7 +248,7 @@ def _area(size: int, into: int) -> tuple[ndarray, ndarray]:
 
 
 def _linear(size: int, into: int) -> tuple[ndarray, ndarray]:
-    """Between the two nearest pixel centres; the edge pixels reach to the edge."""
+    """Weights of the two nearest pixel centres, for enlarging. Edge pixels extend to the edge."""
     centres = np.clip((np.arange(into) + 0.5) * (size / into) - 0.5, 0, size - 1)
     first = np.minimum(np.floor(centres).astype(np.int64), max(size - 2, 0))
     share = centres - first

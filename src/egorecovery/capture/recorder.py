@@ -1,4 +1,4 @@
-"""A recording session: the operator's loop, the sensors, the clip that is being recorded, and the collection log."""
+"""A recording session: the operator's loop, the sensors, the running clip and the collection log."""
 
 import shutil
 from collections.abc import Mapping
@@ -21,40 +21,40 @@ from egorecovery.errors import EgoRecoveryError
 UNCOUNTED = {
     State.SYNCHRONISING: ActivityKind.SYNCHRONISATION,
     State.SETTING_UP: ActivityKind.SETUP,
-    State.STAGING: ActivityKind.SETUP,  # staging that no recording followed
+    State.STAGING: ActivityKind.SETUP,  # staging without a recording after it
     State.PAUSED: ActivityKind.PAUSE,
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingPlan:
-    """What is recorded, by whom."""
+    """Task, source and operator of a session."""
 
     task: Task
     source: Source
     operator: str
-    keep_free_bytes: int = 5 * 10**9  # on the disk; no clip starts, and a running one stops, below it
+    keep_free_bytes: int = 5 * 10**9  # on the disk; below it no clip starts and a running one stops
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """What the operator sees."""
+    """The session's state, for the operator's screen."""
 
     state: State
-    state_s: float  # how long it has lasted
+    state_s: float  # duration of the state
     streams: Mapping[str, StreamFacts]
     lost: Mapping[str, str]  # streams that deliver nothing, and why
     skew_s: float | None
     free_bytes: int
-    clip: ClipFacts | None  # the running one, or the one to be judged
+    clip: ClipFacts | None  # the clip that is being recorded or judged
     accepted: int
     discarded: int
     worked_s: float  # since the start, without pauses
-    last: str  # what happened last, in words
+    last: str  # a message about the last event
 
 
 class Recorder:
-    """Everything but keys and screen. `press` and `tick` are called by one thread."""
+    """A recording session without keys and screen. One thread calls `press` and `tick`."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Recorder:
         self._paused_s = 0.0
         self._clip: RunningClip | None = None
         self._staging_s = 0.0
-        self._verdict: tuple[Attempt, Provenance | None] | None = None  # whose reset is going on
+        self._verdict: tuple[Attempt, Provenance | None] | None = None  # of the clip whose reset is going on
         self._stopped_s = 0.0
 
     @property
@@ -87,7 +87,7 @@ class Recorder:
         return named if self._robot is None else {**named, "robot": self._robot}
 
     def press(self, action: Action) -> str:
-        """Does it, and says in words what came of it; an action that makes no sense now changes nothing."""
+        """Performs an action and returns a message about the result. An impossible action changes nothing."""
         if action not in MOVES[self.state]:
             possible = ", ".join(MOVES[self.state]) or "nothing"
             self.last = f"cannot {action} while {self.state}; possible: {possible}"
@@ -105,7 +105,7 @@ class Recorder:
         return self.last
 
     def tick(self) -> None:
-        """Whatever happens without a key: streams come up or break down, a replay ends, the disk fills."""
+        """Handles events without keys: streams start or fail, a replay ends, the disk fills."""
         lost = {name: worker.lost for name, worker in self.workers.items() if worker.lost}
         if self.state is State.SYNCHRONISING and all(worker.live for worker in self.workers.values()):
             now_s = self._clock.now_s()
@@ -133,7 +133,7 @@ class Recorder:
             self.last = f"stopped: {self._disk_is_full()}"
 
     def close(self) -> None:
-        """Ends the session from whatever state it is in. A clip that nobody accepted is discarded."""
+        """Ends the session in any state. A clip that is not accepted is discarded."""
         try:
             if self.state is State.RECORDING and self._clip is not None:
                 self._stop(self._clock.now_s())
@@ -151,7 +151,7 @@ class Recorder:
     def snapshot(self) -> Snapshot:
         facts = {name: worker.meter.facts() for name, worker in self.workers.items()}
         recent = {name: worker.meter.recent_s() for name, worker in self.workers.items()}
-        rates = {name: max(one.wanted_hz, 1.0) for name, one in facts.items()}
+        rates = {name: max(stream.wanted_hz, 1.0) for name, stream in facts.items()}
         now_s = self._clock.now_s()
         return Snapshot(
             state=self.state,
@@ -178,7 +178,7 @@ class Recorder:
         now_s = self._clock.now_s()
         was = self.state
         if was is State.STAGING or was is State.RESETTING:
-            self._staging_s = now_s - self._since_s  # without a key between them, the reset is part of staging
+            self._staging_s = now_s - self._since_s  # without a key in between, the reset counts as staging
             if was is State.RESETTING:
                 self._end_reset(self._since_s)
         else:
@@ -187,7 +187,7 @@ class Recorder:
         name = self._new_name()
         provenance = self._provenance(now_s, now_s)
         self._clip = RunningClip.begin(
-            self.root, name, now_s, self._cameras, self._robot, self._log.broken_off(name, provenance)
+            self.root, name, now_s, self._cameras, self._robot, self._log.interrupted_attempt(name, provenance)
         )
         self._enter(State.RECORDING, now_s)
         return f"recording {name}"
@@ -229,7 +229,7 @@ class Recorder:
         return f"discarded {clip.name}: {reason}" if reason else f"recorded {clip.name} ({facts.seconds:.1f} s)"
 
     def _end_reset(self, end_s: float, *, keep: bool = False) -> None:
-        """Writes down how long judging and reset took, in the log and beside the clip."""
+        """Saves the duration of judging and reset in the log and in the clip's description."""
         if self._verdict is None:
             return
         attempt, made = self._verdict
@@ -242,7 +242,7 @@ class Recorder:
         self._verdict = (attempt, made) if keep else None
 
     def _leave(self, now_s: float) -> None:
-        """Books the time of the state that ends, unless an attempt takes it."""
+        """Logs the time of the state that ends, unless it belongs to an attempt."""
         if self.state is State.RESETTING:
             self._end_reset(now_s)
         elif self.state in UNCOUNTED:

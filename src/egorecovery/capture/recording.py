@@ -1,4 +1,4 @@
-"""A raw recording: every stream on its own clock, as the sensors gave it. Nothing is cleaned yet."""
+"""A raw recording: every stream on its own clock, as delivered by the sensors, without cleaning."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from egorecovery.episodes.vocabulary import EFFECTOR_DIM, STATE_DIM
 from egorecovery.errors import RecordingError
 from egorecovery.motion import KeypointOrder
 
-FASTEST_S, SLOWEST_S = 0.0009, 1.0  # median steps of a clock in seconds; 1 kHz logs jitter a little below 1 ms
-LONGEST_S = 3600.0  # of a recording: grids and pictures of all of it are in memory at once
-LONGEST_GAP_S = 60.0  # a clock that jumps farther was set in between: no grid should be laid across
+FASTEST_S, SLOWEST_S = 0.0009, 1.0  # allowed median steps of a clock; 1 kHz logs jitter slightly below 1 ms
+LONGEST_S = 3600.0  # of a recording, whose grid and pictures are all in memory
+LONGEST_GAP_S = 60.0  # a clock that jumps farther was set meanwhile, so no grid can cross the gap
 ROTATION_TOLERANCE = 0.1  # of the determinant, which is 1 for a rotation; rounding costs far less
 HANDS = ("left", "right")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RawCamera:
-    """One camera's frames with the times they were taken."""
+    """One camera's frames and their capture times."""
 
     frames: JpegFrames
     timestamps_s: Float[ndarray, " N"]
@@ -38,7 +38,7 @@ class RawCamera:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HandTracks:
-    """Both hands as a tracker reconstructs them, left then right, in the workspace frame. NaN where it saw none."""
+    """Both hands as a tracker reconstructs them, left then right, in the workspace frame. NaN where none was seen."""
 
     timestamps_s: Float[ndarray, " N"]
     keypoints_m: Float[ndarray, "N 2 21 3"]  # point 0 is the wrist
@@ -57,7 +57,7 @@ class HandTracks:
         self._require_unmirrored()
 
     def seen(self, min_confidence: float) -> Bool[ndarray, "N 2"]:
-        """Where the tracker is sure enough, has all points, and an orientation that is a rotation."""
+        """Samples with enough confidence, all points, and a valid rotation."""
         return (
             (self.confidence >= min_confidence)
             & np.isfinite(self.keypoints_m).all(axis=(2, 3))
@@ -65,9 +65,9 @@ class HandTracks:
         )
 
     def _require_unmirrored(self) -> None:
-        found = determinants(self.wrist_rotation)
-        mirrored = (np.abs(found + 1) <= ROTATION_TOLERANCE).sum(axis=0)
-        given = np.isfinite(found).sum(axis=0)
+        determinant = determinants(self.wrist_rotation)
+        mirrored = (np.abs(determinant + 1) <= ROTATION_TOLERANCE).sum(axis=0)
+        given = np.isfinite(determinant).sum(axis=0)
         for hand, name in enumerate(HANDS):
             if 2 * mirrored[hand] > given[hand]:
                 raise RecordingError(
@@ -79,7 +79,7 @@ class HandTracks:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HandPoses:
-    """Both hands where only wrists and openings are known, left then right, in the workspace frame."""
+    """Wrists and openings of both hands, left then right, in the workspace frame, without keypoints."""
 
     timestamps_s: Float[ndarray, " N"]
     wrist_m: Float[ndarray, "N 2 3"]
@@ -96,7 +96,7 @@ class HandPoses:
         )
 
     def seen(self) -> Bool[ndarray, "N 2"]:
-        """Where all of it is known and the orientation is a rotation."""
+        """Samples in which everything is known and the orientation is a valid rotation."""
         return (
             np.isfinite(self.wrist_m).all(axis=2)
             & np.isfinite(self.opening_01)
@@ -106,7 +106,7 @@ class HandPoses:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RobotLog:
-    """The robot's own log: what it measured and what it was told."""
+    """The robot's log: measured states and commanded actions."""
 
     timestamps_s: Float[ndarray, " N"]
     state: Float[ndarray, "N 14"]
@@ -150,16 +150,16 @@ class Recording:
         return {motion: self.motion.timestamps_s, **{str(c): raw.timestamps_s for c, raw in self.cameras.items()}}
 
     def clock_faults(self) -> tuple[str, ...]:
-        """Why no common grid can be laid over the streams; not an error, for the attempt took place all the same."""
+        """Reasons why the streams have no common grid. Not an error, because the attempt took place and is logged."""
         return tuple(fault for name, clock_s in self.clocks().items() for fault in _clock_faults(name, clock_s))
 
 
 def determinants(rotations: Float[ndarray, "N 2 3 3"]) -> Float[ndarray, "N 2"]:
-    """1 for a rotation, -1 for a mirrored one, NaN where there is none."""
+    """Determinants: 1 for a rotation, -1 for a mirrored one, NaN for none."""
     finite = np.asarray(np.isfinite(rotations).all(axis=(2, 3)))
     with np.errstate(all="ignore"):
-        found = np.linalg.det(np.where(finite[:, :, None, None], rotations, 0.0))
-    return np.where(finite, found, np.nan)
+        values = np.linalg.det(np.where(finite[:, :, None, None], rotations, 0.0))
+    return np.where(finite, values, np.nan)
 
 
 def _clock_faults(name: str, clock_s: Float[ndarray, " N"]) -> Iterator[str]:
@@ -187,13 +187,13 @@ def _clock_faults(name: str, clock_s: Float[ndarray, " N"]) -> Iterator[str]:
 
 
 def _gaps(clock_s: Float[ndarray, " N"]) -> Float[ndarray, " gaps"]:
-    """Steps in which nothing was recorded."""
+    """Clock steps in which nothing was recorded."""
     steps_s = np.diff(clock_s)
     return steps_s[steps_s > SLOWEST_S]
 
 
 def _require_seconds(clock_s: ndarray) -> None:
-    """Other units would give an episode of hours or of no length at all, and nothing else would notice."""
+    """Refuses times in other units, which would give episodes of hours or of no length."""
     if clock_s.ndim != 1:
         raise RecordingError(f"timestamps_s must have shape (N,), got {clock_s.shape}")
     steps_s = np.diff(clock_s[np.isfinite(clock_s)])

@@ -1,4 +1,4 @@
-"""The directory of a raw recording, described in docs/formats.md: what a recording rig writes and `import` reads."""
+"""Reads and writes the directory of a raw recording (docs/formats.md), which rigs write and `import` reads."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -26,18 +26,18 @@ from egorecovery.storage.typed_json import to_json
 DESCRIPTION = "recording.json"
 FORMAT = "egorecovery-recording"
 SCHEMA = 1
-STREAM_BYTES = 512 << 20  # of one stream, pictures and depth aside: hours of joint states
+STREAM_BYTES = 512 << 20  # of one stream without pictures and depth: hours of joint states
 
 Word = TypeVar("Word", bound=StrEnum)
 Kind = TypeVar("Kind")
 
 
 def find_recordings(paths: list[Path]) -> list[Path]:
-    """The recordings among these directories, and directly inside them."""
-    found: list[Path] = []
+    """The recordings among these directories and directly inside them."""
+    recordings: list[Path] = []
     for path in paths:
         if is_recording(path):
-            found.append(path)
+            recordings.append(path)
             continue
         if not path.exists():
             raise RecordingError(f"{path} does not exist; name a recording, or a folder of them")
@@ -45,12 +45,12 @@ def find_recordings(paths: list[Path]) -> list[Path]:
             folders = [path / name for name in names_in(path) if not name.startswith(".") and (path / name).is_dir()]
         if not any(is_recording(folder) for folder in folders):
             raise RecordingError(f"{path}: no {DESCRIPTION} there or one level down; {_hint(path)}")
-        found += folders  # one without a description is no recording, and is reported: it may have lost it
-    return found
+        recordings += folders  # folders without a description are reported: the file may have been lost
+    return recordings
 
 
 def _hint(path: Path) -> str:
-    """What lies there instead, as far as a look tells."""
+    """Advice for a folder that holds other data."""
     if (path / "store.json").exists():
         return "it is a store already: work with it as it is, as in 'egorecovery inspect'"
     if (path / "meta" / "info.json").exists():
@@ -61,7 +61,7 @@ def _hint(path: Path) -> str:
 
 
 def save_recording(recording: Recording, directory: Path) -> None:
-    """Writes the description last, so a directory that has one is complete."""
+    """Writes a recording. The description comes last, so a directory that has one is complete."""
     if isinstance(recording.motion, HandPoses):
         raise RecordingError(f"{recording.id}: a recording of a person holds 21 keypoints per hand, not wrists alone")
     directory.mkdir(parents=True)
@@ -99,7 +99,7 @@ def description(
     provenance: Provenance,
     order: KeypointOrder | None,
 ) -> dict[str, Any]:
-    """What `recording.json` holds; a keypoint order only for people."""
+    """The content of `recording.json`. Only recordings of people have a keypoint order."""
     described: dict[str, Any] = {
         "format": FORMAT,
         "schema": SCHEMA,
@@ -115,7 +115,7 @@ def description(
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingHeader:
-    """What `recording.json` says, all of it checked."""
+    """The content of `recording.json`, checked."""
 
     id: EpisodeId
     task: Task
@@ -126,7 +126,7 @@ class RecordingHeader:
 
 
 def load_header(directory: Path) -> RecordingHeader:
-    """Of a recording, without its streams."""
+    """Reads the description of a recording, without streams."""
     with reading(directory):
         path = inside(directory, DESCRIPTION)
     described = _description(path)
@@ -163,7 +163,7 @@ def recorded_cameras(
 
 
 def load_recording(directory: Path) -> Recording:
-    """Everything of one recording; whatever is wrong with it is said with its file."""
+    """Reads a whole recording. Errors name the file."""
     header = load_header(directory)
     with reading(directory):
         return _whole(directory, header)
@@ -184,18 +184,18 @@ def _whole(directory: Path, header: RecordingHeader) -> Recording:
 
 
 def look_at(directory: Path) -> tuple[int, dict[str, tuple[int, int]]]:
-    """Pictures of the first camera, and each camera's width and height, without reading streams."""
+    """The number of pictures of the first camera, and each camera's width and height, without reading streams."""
     known = load_header(directory).intrinsics
     first = next(iter(known), None)
     with reading(directory):
         frames = len(_array(inside(directory, first, "timestamps_s.npy"), mapped=True)) if first else 0
-    return frames, {str(camera): (each.width, each.height) for camera, each in known.items()}
+    return frames, {str(camera): (pinhole.width, pinhole.height) for camera, pinhole in known.items()}
 
 
 def _description(path: Path) -> dict[str, Any]:
     try:
         described = read_json(path, RecordingError)
-        canonical(described)  # NaN or half a surrogate pair could never be written to a store
+        canonical(described)  # NaN or half a surrogate pair could not be written to a store
     except FileNotFoundError:
         raise RecordingError(f"{path} is missing; see docs/formats.md") from None
     except ValueError as error:
@@ -208,7 +208,7 @@ def _description(path: Path) -> dict[str, Any]:
 
 
 def _field(described: dict[str, Any], name: str, kind: type[Kind], absent: Kind | None = None) -> Kind:
-    """A field of the description, of the type that JSON gives it."""
+    """A field of the description, checked to have this JSON type."""
     value = described.get(name, absent)
     if value is None:
         raise RecordingError(f"{name} is missing; see docs/formats.md")
@@ -254,7 +254,7 @@ def _robot(path: Path) -> RobotLog:
 
 
 def _depth(path: Path) -> ndarray:
-    """Mapped: only the frames that are chosen are read."""
+    """A memory-mapped array, so that only the chosen frames are read."""
     depth_mm = _array(path, mapped=True)
     if depth_mm.dtype != np.uint16 or depth_mm.ndim != 3:
         raise RecordingError(f"{path.name} must be uint16 of shape (N, h, w), got {depth_mm.dtype} {depth_mm.shape}")
@@ -277,7 +277,7 @@ def _streams(path: Path, names: tuple[str, ...], optional: tuple[str, ...] = ())
 
 
 def _require_unpacked_size(path: Path) -> None:
-    """A few kilobytes of archive can hold gigabytes of zeros."""
+    """Refuses archives that unpack to too much. A few kilobytes can hold gigabytes of zeros."""
     if not is_zipfile(path):
         return
     with ZipFile(path) as archive:

@@ -15,14 +15,14 @@ from egorecovery.storage.bounded_npz import DAMAGE
 from egorecovery.storage.containment import exists, inside, names_in, read_bytes
 
 PICTURE_BYTES = 64 << 20
-PICTURE_PIXELS = 4096 * 4096  # no camera of a robot has more; a few bytes of JPEG can declare four billion
+PICTURE_PIXELS = 4096 * 4096  # more than robot cameras have; a few bytes of JPEG can declare four billion
 VIDEO_FRAMES = 100_000  # an hour at 25 Hz
 JPEG_SUFFIXES = (".jpg", ".jpeg")
 JPEG_END = b"\xff\xd9"
 
 
 def load_frames(directory: Path, known: Intrinsics) -> JpegFrames:
-    """JPEG files are taken byte for byte; a video is decoded and encoded once."""
+    """The pictures of a camera. JPEG files are taken byte for byte; a video is decoded and encoded once."""
     video = inside(directory, "rgb.mp4")
     if exists(video):
         frames = JpegFrames.encode(_video(video, known))
@@ -36,11 +36,11 @@ def load_frames(directory: Path, known: Intrinsics) -> JpegFrames:
 
 
 def image_files(directory: Path) -> list[Path]:
-    """In the order of the numbers in their names: frame_2 comes before frame_10."""
+    """JPEG files ordered by the numbers in their names: frame_2 comes before frame_10."""
     numbered: dict[tuple[int, ...], Path] = {}
     home = inside(directory, "rgb")
     for path in (home / name for name in names_in(home)):
-        if path.name.startswith(".") or path.suffix.lower() not in JPEG_SUFFIXES:  # macOS leaves ._000000.jpg about
+        if path.name.startswith(".") or path.suffix.lower() not in JPEG_SUFFIXES:  # macOS writes ._000000.jpg
             continue
         numbers = tuple(map(int, re.findall("[0-9]+", path.stem)))
         if not numbers:
@@ -67,7 +67,7 @@ def _jpeg(path: Path, known: Intrinsics) -> bytes:
 
 
 def _video(path: Path, known: Intrinsics) -> Iterator[ndarray]:
-    """One picture at a time: a minute of video would fill gigabytes."""
+    """Pictures of a video, one at a time, because a minute has gigabytes."""
     from av.error import FFmpegError
 
     try:
@@ -94,7 +94,7 @@ def _require_size(what: str, size_wh: tuple[int, int], known: Intrinsics) -> Non
 
 
 def damaged_image(directory: Path) -> Path | None:
-    """The first JPEG file of a recording whose header is whole, so that it loads, but whose picture is not."""
+    """The first JPEG file of a recording that has a valid header but a damaged picture."""
     for camera in Camera:
         for path in image_files(directory / camera):
             try:
@@ -106,7 +106,7 @@ def damaged_image(directory: Path) -> Path | None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Whatever a damaged file makes its reader raise, said with the file's name."""
+    """Raises readers' errors about a damaged file with the file's name."""
     try:
         yield
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Sensors without hardware: they play clips that exist, in real time or as fast as they are taken."""
+"""Sensors without hardware. They play existing clips, in real time or as fast as items are taken."""
 
 import queue
 import threading
@@ -14,15 +14,15 @@ from egorecovery.capture.sensor import CameraDriver, Item, RobotDriver, RobotSam
 from egorecovery.episodes import Camera
 from egorecovery.errors import CaptureError
 
-Start = float | None  # play a clip from this moment on; None: back to the live picture
+Start = float | None  # the moment from which to play a clip; None: return to the live picture
 
 
 class Closed(Exception):
-    """The replay is to end."""
+    """The replay must end."""
 
 
 class ReplayClips:
-    """Clips one after the other, in a circle; all sensors of a recorder share one of these, in step."""
+    """Clips in a cyclic sequence, which all sensors of a recorder share and advance in step."""
 
     def __init__(self, places: Sequence[ClipPlace]) -> None:
         self._places = places
@@ -38,7 +38,7 @@ class ReplayClips:
 
 
 class Replay(Sensor[Item], Generic[Item]):
-    """Shows the clip over and over, as a live camera would; `begin` starts the next one from its first moment."""
+    """Repeats the clip, like a live camera. `begin` starts the next clip from its beginning."""
 
     replayed = True
 
@@ -51,7 +51,7 @@ class Replay(Sensor[Item], Generic[Item]):
 
     @property
     def clip(self) -> ReplayClip:
-        """The one that was begun last, or will be begun first."""
+        """The clip that was started last, or the first one."""
         return self._clips.clip(max(self._number - 1, 0))
 
     @property
@@ -91,7 +91,7 @@ class Replay(Sensor[Item], Generic[Item]):
             for moment_s, make in self._items(clip):
                 self._wait_until(began_s + moment_s)
                 yield make(began_s + moment_s)
-                if self.at_full_speed:  # one picture shows that it works; more would only fill a queue
+                if self.at_full_speed:  # one picture shows that it works; more would fill the queue
                     self._wait_until(float("inf"))
             self._wait_until(began_s + clip.duration_s + 0.04)
 
@@ -107,7 +107,7 @@ class Replay(Sensor[Item], Generic[Item]):
         self._wait_until(float("inf"))
 
     def _wait_until(self, moment_s: float) -> None:
-        """Ends early where a clip is begun, or the replay closed."""
+        """Waits until a moment. Ends early if a clip starts or the replay is closed."""
         wait_s = moment_s - time.monotonic()
         try:
             start_s = self._starts.get(timeout=None if wait_s == float("inf") else max(0.0, wait_s))

@@ -1,4 +1,4 @@
-"""A clip that exists already, as cameras and robot would deliver it: of a store's episode or of a raw recording."""
+"""An existing clip, from a store's episode or a raw recording, as cameras and robot would deliver it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from egorecovery.motion.aperture import CLOSED_M, OPEN_M
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReplayClip:
-    """Every stream on one clock that starts at 0."""
+    """A clip with every stream on one clock that starts at 0."""
 
     name: str
     source: Source
@@ -39,12 +39,12 @@ def find_clips(path: Path, source: Source) -> list["ClipPlace"]:
         store = EpisodeStore(path)
         places = [ClipPlace(path, name) for name in store.ids() if store.card(name).source is source]
     elif (path.parent / STORE).is_file():
-        EpisodeStore(path.parent).path(path.name)  # says which episodes there are, if not this one
+        EpisodeStore(path.parent).path(path.name)  # raises an error that lists the episodes, if this one is missing
         places = [ClipPlace(path.parent, path.name)]
     elif (path / DESCRIPTION).is_file():
         places = [ClipPlace(path, "")]
     else:
-        places = [ClipPlace(found.parent, "") for found in sorted(path.glob(f"*/{DESCRIPTION}"))]
+        places = [ClipPlace(description.parent, "") for description in sorted(path.glob(f"*/{DESCRIPTION}"))]
     if not places:
         raise CaptureError(
             f"{path}: no {source} clip to replay there; name STORE/EPISODE, STORE, or a folder of raw recordings"
@@ -54,7 +54,7 @@ def find_clips(path: Path, source: Source) -> list["ClipPlace"]:
 
 @dataclass(frozen=True)
 class ClipPlace:
-    """Where a clip is, until it is needed."""
+    """The place of a clip that is loaded on demand."""
 
     root: Path
     episode: str  # empty for a raw recording
@@ -86,7 +86,7 @@ def _from_zero(clip: ReplayClip) -> ReplayClip:
 
 
 def _film(episode: Episode) -> dict[Camera, RawCamera]:
-    """The pictures that the camera really took: those which the 25 Hz grid shows twice are delivered once."""
+    """The pictures that the camera took. Those that the 25 Hz grid repeats are delivered once."""
     cameras = {}
     for camera, stream in episode.cameras.items():
         taken = np.flatnonzero(np.diff(stream.timestamps_s, prepend=-np.inf) > 0)
@@ -113,10 +113,10 @@ def _motion(episode: Episode) -> HandTracks | RobotLog:
 
 
 def hands_of(episode: Episode) -> HandTracks:
-    """Hand tracks that import turns into this episode's motion again.
+    """Hand tracks from which an import gives this episode's motion again.
 
-    A store keeps wrists, pinch frames and openings, not 21 keypoints. Wrist and the two fingertips that define pinch
-    and opening are put where they were; the other points lie on the line from the wrist to the pinch.
+    A store holds wrists, pinch frames and openings, not 21 keypoints. The wrist and the two fingertips that define
+    pinch and opening are exact. The other points lie on the line from the wrist to the pinch.
     """
     frames = len(episode)
     state = episode.state.reshape(frames, 2, 7).astype(float)
@@ -143,6 +143,6 @@ def _pinch(episode: Episode, state: Float[ndarray, "T 2 7"], wrist_m: Float[ndar
     if episode.effector_state is not None:
         return unpack(episode.effector_state)
     turns = Rotation.from_euler("xyz", state[..., 3:6].reshape(-1, 3)).as_matrix().reshape(*wrist_m.shape, 3)
-    ahead_m = 0.12 * turns[..., :, 0]  # an old store knows no pinch: a hand's length along the wrist's first axis
+    ahead_m = 0.12 * turns[..., :, 0]  # old stores have no pinch frame: a hand's length along the wrist's first axis
     axes = np.stack([turns[..., :, 2], turns[..., :, 1], turns[..., :, 0]], axis=-1)
     return EffectorPoses(position_m=wrist_m + ahead_m, rotation=axes, opening_01=state[..., 6])

@@ -1,4 +1,4 @@
-"""State and action of a robot while a clip is recorded: JSON lines from a program that the user names."""
+"""State and action of a robot during recording, as JSON lines from the user's program."""
 
 import shlex
 import subprocess
@@ -20,9 +20,9 @@ END_S = 5.0
 
 
 class RobotCommand(RobotDriver):
-    """Runs `command` and reads one sample a line from its stdout.
+    """Runs `command` and reads one sample per line from its stdout.
 
-    `captured_s` of a line is `time.monotonic()` or `time.time()` of this machine, or the controller's own clock.
+    `captured_s` is `time.monotonic()` or `time.time()` of this machine, or the controller's own clock.
     """
 
     def __init__(self, command: str, rate_hz: float) -> None:
@@ -64,7 +64,7 @@ class RobotCommand(RobotDriver):
 
 
 def parse_sample(line: bytes, where: str) -> RobotSample:
-    """One sample, its shapes and numbers checked."""
+    """One sample, with checked shapes and numbers."""
     if len(line) > LONGEST_LINE:
         raise CaptureError(f"{where}: longer than {LONGEST_LINE} bytes")
     try:

@@ -1,4 +1,4 @@
-"""The one interface behind which every camera and robot stands while a clip is recorded."""
+"""The interface of cameras and robots for recording."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -13,18 +13,18 @@ from egorecovery.episodes import Intrinsics
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shot:
-    """One picture of a camera."""
+    """One picture from a camera."""
 
-    captured_s: float  # when the sensor took it, on this machine's monotonic clock
+    captured_s: float  # capture time on this machine's monotonic clock
     jpeg: bytes
     depth_mm: UInt16[ndarray, "h w"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RobotSample:
-    """One line of a robot's log."""
+    """One sample of a robot's log."""
 
-    captured_s: float  # when the controller measured it, on this machine's monotonic clock
+    captured_s: float  # measurement time on this machine's monotonic clock
     state: Float[ndarray, "14"]
     action: Float[ndarray, "14"]
     effector_m: Float[ndarray, "2 3"]
@@ -36,38 +36,38 @@ Item = TypeVar("Item", Shot, RobotSample)
 
 
 class Sensor(ABC, Generic[Item]):
-    """Delivers items from when it is opened until it is closed."""
+    """A source of items between opening and closing."""
 
-    described: str  # the driver and its device, for the operator and for the recording's details
+    described: str  # driver and device, for the operator and the recording's details
     rate_hz: float  # nominal; missing items are counted against it
-    replayed = False  # a clip that exists already: nobody demonstrates anything
-    at_full_speed = False  # delivers as fast as its items are taken, so whoever takes them must not drop any
+    replayed = False  # plays an existing clip
+    at_full_speed = False  # delivers as fast as items are taken, so that none may be dropped
 
     @abstractmethod
     def items(self) -> Iterator[Item]:
-        """Blocks between items and ends after `close`. A lost device is a `CaptureError`."""
+        """Items, with blocking waits, until `close`. A lost device raises `CaptureError`."""
 
     @abstractmethod
     def close(self) -> None:
-        """May be called from another thread, and twice."""
+        """Closes the device. May be called from another thread, and twice."""
 
     def begin(self, start_s: float) -> None:
-        """A clip starts to be recorded."""
+        """Called when the recording of a clip starts."""
 
     def rest(self) -> None:
-        """The clip has ended."""
+        """Called when the clip has ended."""
 
     @property
     def at_end(self) -> bool:
-        """Whether a replayed clip has come to its end. A camera never does."""
+        """Whether a replayed clip has ended. Always False for a camera."""
         return False
 
 
 class CameraDriver(Sensor[Shot]):
-    """A camera that is open."""
+    """An open camera."""
 
     intrinsics: Intrinsics
-    guessed_intrinsics = False  # the device knows none and the user gave none
+    guessed_intrinsics = False  # neither device nor user provided intrinsics
 
 
 RobotDriver = Sensor[RobotSample]

@@ -1,4 +1,4 @@
-"""A thread per sensor: reads it at its own rate, keeps its meter, and passes items on while a clip is recorded."""
+"""A thread per sensor. It reads the sensor at its own rate, updates its meter, and passes items to a take."""
 
 import threading
 from collections.abc import Callable
@@ -13,7 +13,7 @@ RETRY_S = 2.0  # between attempts to open a lost device again
 
 
 class SensorWorker(Generic[Item]):
-    """Owns one sensor, opened already, and opens it again when it is lost."""
+    """Owns an open sensor and reopens it when it is lost."""
 
     def __init__(self, name: str, sensor: Sensor[Item], reopen: Callable[[], Sensor[Item]]) -> None:
         self.name, self.sensor = name, sensor
@@ -35,7 +35,7 @@ class SensorWorker(Generic[Item]):
     def close(self) -> None:
         self._ending.set()
         self.sensor.close()
-        self._thread.join(timeout=5.0)  # a driver that hangs in its device must not keep the clips from being saved
+        self._thread.join(timeout=5.0)  # a hanging driver must not prevent saving of clips
 
     def _run(self) -> None:
         while not self._ending.is_set():
@@ -43,7 +43,7 @@ class SensorWorker(Generic[Item]):
                 self._read()
             except EgoRecoveryError as error:
                 self._give_up(str(error))
-            except Exception as error:  # a driver's library may raise anything, and the operator must see it
+            except Exception as error:  # a driver's library may raise anything; the operator sees the message
                 self._give_up(f"{self.sensor.described}: {type(error).__name__}: {error}")
             while self.lost and not self._ending.wait(RETRY_S):
                 self._open_again()
@@ -76,4 +76,4 @@ class SensorWorker(Generic[Item]):
         self.lost = ""
 
     def _reason(self, why: str) -> str:
-        return why.removeprefix(f"{self.name}: ")  # whoever shows it says the stream's name
+        return why.removeprefix(f"{self.name}: ")  # the caller adds the stream's name

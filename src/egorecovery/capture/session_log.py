@@ -1,4 +1,4 @@
-"""The collection log of a folder of raw recordings: what the recorder writes and the audit reads."""
+"""The collection log of a folder of raw recordings. The recorder writes it and the audit reads it."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -55,12 +55,12 @@ class SessionLog:
             reasons=reasons,
         )
 
-    def broken_off(self, name: EpisodeId, made: Provenance) -> dict[str, Any]:
-        """What the log is to say if we are killed while this clip is recorded."""
+    def interrupted_attempt(self, name: EpisodeId, made: Provenance) -> dict[str, Any]:
+        """The log entry of this clip if the recorder is killed while recording it."""
         return to_json(self.attempt(name, made, (KILLED,)))
 
     def require_clock(self) -> None:
-        """A system clock that was set back would let an operator work twice at the same time."""
+        """Refuses a system clock that was set back, which would make an operator's intervals overlap."""
         stops = [
             datetime.fromisoformat(spent.stopped_at)
             for spent in [*self._log.attempts(), *self._log.activities()]
@@ -75,7 +75,7 @@ class SessionLog:
 
 
 def clear_leftovers(root: Path) -> list[str]:
-    """Logs what a killed recorder left half done, then removes it; returns the names."""
+    """Logs and removes the unfinished clips of a killed recorder; returns their names."""
     log = AttemptLog(root / LOG)
     cleared = []
     for draft, record, touched_s in leftovers(root):
@@ -88,7 +88,7 @@ def clear_leftovers(root: Path) -> list[str]:
         cleared.append(draft.name)
     accepted = {attempt.episode for attempt in log.attempts() if attempt.accepted}
     for folder in (root / name for name in names_in(root) if is_folder(root / name)):
-        if not is_file(folder / BEGUN):  # it is there where we were killed between the rename and the log
+        if not is_file(folder / BEGUN):  # present if the recorder was killed between rename and log
             continue
         if folder.name not in accepted:
             log.add(Attempt.at(load_header(folder)))
@@ -97,7 +97,7 @@ def clear_leftovers(root: Path) -> list[str]:
 
 
 def _attempt(record: dict[str, Any] | None) -> Attempt | None:
-    """What a draft says of itself; of one that says something else nothing can be logged."""
+    """The attempt that a draft describes; None if the description does not fit."""
     try:
         attempt = Attempt.of(record or {})
         return attempt if datetime.fromisoformat(attempt.started_at).tzinfo else None
@@ -106,9 +106,9 @@ def _attempt(record: dict[str, Any] | None) -> Attempt | None:
 
 
 def adopt_logs(store: EpisodeStore, recordings: Iterable[Path]) -> int:
-    """Takes over from the recorder's logs what importing cannot see: discarded attempts, setup, pauses.
+    """Copies entries that an import does not create from the recorder's logs: discarded attempts, setup, pauses.
 
-    Returns how many entries are new. Doing it again adds none.
+    Returns the number of new entries. Repeating it adds none.
     """
     known = {(attempt.episode, attempt.started_at) for attempt in store.collection.attempts()}
     seen = set(store.collection.activities())

@@ -1,17 +1,17 @@
-"""How well a stream runs: its rate, what it lost, and how far apart several streams are."""
+"""Quality of streams: rate, losses, and skew between streams."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-WINDOW_S = 2.0  # over which rates are shown
-GAP_PERIODS = 1.5  # a longer gap between two items means that some are missing
-SKEW_PERIODS = 2.0  # streams are compared at moments that all of them cover to within this many periods
+WINDOW_S = 2.0  # for displayed rates
+GAP_PERIODS = 1.5  # a longer gap between two items counts as missing items
+SKEW_PERIODS = 2.0  # streams are compared at moments that all of them cover within this many periods
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamFacts:
-    """What the operator sees of one stream."""
+    """State of one stream, for the operator."""
 
     rate_hz: float  # measured
     wanted_hz: float
@@ -27,7 +27,7 @@ class StreamFacts:
 
 
 class StreamMeter:
-    """Fed by one thread, read by another; a torn reading costs a flicker, so there is no lock."""
+    """Counts items of one stream. One thread writes, another reads without a lock; a torn reading does no harm."""
 
     def __init__(self, wanted_hz: float) -> None:
         self.wanted_hz = wanted_hz
@@ -36,7 +36,7 @@ class StreamMeter:
         self._last_s: float | None = None
 
     def add(self, captured_s: float, size: int, *, follows: bool = True) -> None:
-        """`follows` is False after a jump that is nobody's loss, such as a replay that begins anew."""
+        """`follows` is False after a jump that is not a loss, such as a restarted replay."""
         self.items += 1
         if self._last_s is not None and captured_s < self._last_s:
             self._recent.clear()
@@ -68,16 +68,16 @@ class StreamMeter:
 
 
 def missing_between(before_s: float, after_s: float, rate_hz: float) -> int:
-    """How many items should have been taken between two."""
+    """The number of items missing between two."""
     periods = (after_s - before_s) * rate_hz
     return max(0, round(periods) - 1) if periods > GAP_PERIODS else 0
 
 
 def skew_s(recent_s: Mapping[str, Sequence[float]], rates_hz: Mapping[str, float]) -> float | None:
-    """How far apart the items are that would stand beside one another in an episode.
+    """The skew between items that belong to the same frame of an episode.
 
-    At the newest moment that every stream has reached: the spread of the items nearest to it. None while a stream
-    has nothing near that moment.
+    It is the spread of the items nearest to the newest moment that all streams have reached. None if a stream has no
+    item near that moment.
     """
     if len(recent_s) < 2 or not all(len(times) for times in recent_s.values()):
         return None

@@ -1,4 +1,4 @@
-"""Recordings with known truth: smooth motion, seen by an imperfect tracker. The demo and the tests live on these."""
+"""Synthetic recordings with known ground truth, seen by an imperfect tracker, for the demo and the tests."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ EPOCH = datetime(2026, 1, 1, 9, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class TrackerFaults:
-    """What a monocular hand tracker does to the truth."""
+    """Errors of a monocular hand tracker."""
 
     noise_m: float = 0.002
     noise_rad: float = 0.02
@@ -32,7 +32,7 @@ class TrackerFaults:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Truth:
-    """The motion behind a recording, as a function of time."""
+    """The true motion of a recording, as a function of time."""
 
     knots_s: Float[ndarray, " N"]
     waypoints_m: Float[ndarray, "N 2 3"]
@@ -54,7 +54,7 @@ class Truth:
         return float(self.knots_s[-1])
 
     def _eased(self, values: ndarray, times_s: ndarray) -> ndarray:
-        """Minimum-jerk motion between knots: at rest at each of them."""
+        """Minimum-jerk motion between knots, at rest at each knot."""
         leg = np.clip(np.searchsorted(self.knots_s, times_s, side="right") - 1, 0, len(self.knots_s) - 2)
         along = np.clip((times_s - self.knots_s[leg]) / np.diff(self.knots_s)[leg], 0, 1)
         eased = along**3 * (10 - 15 * along + 6 * along**2)
@@ -90,7 +90,7 @@ def synthetic_recording(
 
 
 def _motion(task: Task, source: Source, rng: Generator) -> Truth:
-    """Waypoints of the active hand; the other one holds still but for a little sway."""
+    """Waypoints of the active hand. The other hand is still except for a little sway."""
     slower = 1.0 if source.is_human else 2.0
     correction_m = [rng.uniform([-0.05, -0.05, 0.03], [0.05, 0.05, 0.08])] * source.is_recovery
     reach_m = [rng.uniform([0.05, -0.03, 0.05], [0.12, 0.03, 0.10]), rng.uniform([0.12, -0.06, -0.06], [0.2, 0.06, 0])]
@@ -99,7 +99,8 @@ def _motion(task: Task, source: Source, rng: Generator) -> Truth:
     knots_s = np.concatenate([[0], np.cumsum(np.array(seconds) * slower * rng.uniform(0.8, 1.25, len(seconds)))])
     shape = (len(knots_s), 2, 3)
     waypoints_m = np.broadcast_to(HOME_M, shape) + rng.normal(0, 0.001, shape)
-    angles_rad = np.array([np.pi, 0.2, 0.0]) + rng.normal(0, 0.15, shape)  # roll near pi: the wrap is always met
+    # Roll near pi, so that wrapping always occurs.
+    angles_rad = np.array([np.pi, 0.2, 0.0]) + rng.normal(0, 0.15, shape)
     opening_01 = rng.uniform(0.2, 0.9, shape[:2])
     for effector in task.active_effectors:
         waypoints_m[:, effector] += offsets_m
@@ -172,7 +173,7 @@ def _log_robot(truth: Truth) -> RobotLog:
 
 
 def _film(camera: Camera, truth: Truth, rng: Generator, size: int) -> RawCamera:
-    """Two coloured discs over a table: enough to see the motion and to be worth compressing."""
+    """Two coloured discs over a table, which show the motion and compress like real pictures."""
     times_s = _clock(truth, 25.0, 0.004, rng)
     rows, columns = np.mgrid[0:size, 0:size]
     table = np.stack([120 + 60 * rows / size, 100 + 40 * rows / size, np.full((size, size), 90.0)], axis=-1)

@@ -1,4 +1,4 @@
-"""Video files that somebody else may have made, opened as what their name says and as nothing else."""
+"""Opens untrusted video files with the demuxer of their suffix only."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +11,8 @@ from egorecovery.storage.containment import require_regular
 if TYPE_CHECKING:
     from av.container import InputContainer
 
-# Demuxers by name. Left to guess, FFmpeg takes a playlist under a video's name for what it is, and opens all that it
-# lists, links to other folders among it.
+# Demuxers by suffix. If FFmpeg guesses, a playlist with a video's suffix makes it open all listed files, also in other
+# folders.
 DEMUXERS = {
     ".mp4": "mp4",
     ".m4v": "mp4",
@@ -25,7 +25,7 @@ DEMUXERS = {
 
 @contextmanager
 def opened_video(path: Path, *, named: bool = False) -> Iterator["InputContainer"]:
-    """A container of one of `DEMUXERS`. No link is followed, but to a video that a person `named`."""
+    """Opens a container of one of `DEMUXERS`. Links are refused unless the user `named` the video."""
     import av
 
     demuxer = DEMUXERS.get(path.suffix.lower())

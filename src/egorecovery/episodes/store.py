@@ -53,7 +53,7 @@ from egorecovery.storage.atomic_io import (
     make_folder,
     write_file,
 )
-from egorecovery.storage.checked_content import MEMORY, CheckedContent
+from egorecovery.storage.checked_content import CACHE_FILE, CheckedContent
 from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
 from egorecovery.storage.containment import exists, inside, is_file, is_folder, names_in
 from egorecovery.storage.lock import WriterLock
@@ -190,7 +190,7 @@ class EpisodeStore:
 
     @cached_property
     def _content(self) -> CheckedContent:
-        return CheckedContent(inside(self.root, "episodes"), self.root / MEMORY, watched)
+        return CheckedContent(inside(self.root, "episodes"), self.root / CACHE_FILE, watched)
 
     @contextmanager
     def writing(self) -> Iterator[StoreWriter]:

@@ -11,7 +11,7 @@ from egorecovery.experiments.folder import COMPUTED_BY, DIAGNOSIS, DIAGNOSTICS, 
 from egorecovery.intent.store_damage import store_damages
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import read_checksummed
-from egorecovery.storage.containment import exists, is_folder, names_in, read_bytes, strange_files
+from egorecovery.storage.containment import exists, is_folder, names_in, read_bytes, special_files
 from egorecovery.storage.manifest import MANIFEST, Damage, Manifest
 from egorecovery.training.logs import read_log
 from egorecovery.training.run_manifest import run_damages
@@ -25,7 +25,7 @@ LEFTOVER = "was left by a process that was killed"
 
 def experiment_damages(root: Path) -> list[Damage]:
     """Cells, diagnoses, and where they are there the stores and trainings. Reports are made anew and not checked."""
-    damages = [Damage(path, "is a link or a special file", "remove it") for path in strange_files(root)]
+    damages = [Damage(path, "is a link or a special file", "remove it") for path in special_files(root)]
     if damages:
         return damages
     damages += _suite(root)

@@ -1,6 +1,6 @@
-"""The spaces that actions are expressed in, and kinematics of arms given as MJCF or URDF.
+"""The action spaces, and kinematics of arms given as MJCF or URDF.
 
-The arms are in `kinematics.arm` and `kinematics.arms`, which import MuJoCo; what is imported here does not.
+`kinematics.arm` and `kinematics.arms` import MuJoCo; this module does not.
 """
 
 from egorecovery.kinematics.action_space import ActionSpace, action_dim, gripper_dims

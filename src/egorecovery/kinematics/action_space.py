@@ -9,8 +9,8 @@ from numpy import ndarray
 from egorecovery.episodes.vocabulary import EFFECTORS, STATE_DIM
 from egorecovery.kinematics.effector_space import ARM_DIM, EFFECTOR_DIM, OPENING, POSITION
 
-# joint: six joint angles and a gripper per arm, the paper's; a person's vector has another meaning there.
-# effector: the point between the fingertips, its orientation, the opening; the same for robots and people.
+# joint: six joint angles and a gripper per arm, as in the paper; a person's vector means something else there.
+# effector: the point between the fingertips, its orientation and the opening; the same for robots and people.
 ActionSpace = Literal["joint", "effector"]
 
 
@@ -19,7 +19,7 @@ def action_dim(space: ActionSpace) -> int:
 
 
 def gripper_dims(space: ActionSpace) -> Bool[ndarray, " A"]:
-    """Which numbers of a vector are openings, of grippers or of hands."""
+    """Indices of the openings of grippers or hands in a vector."""
     if space == "joint":
         per_arm = STATE_DIM // EFFECTORS
         return np.arange(STATE_DIM) % per_arm == per_arm - 1
@@ -27,7 +27,7 @@ def gripper_dims(space: ActionSpace) -> Bool[ndarray, " A"]:
 
 
 def anchored_dims(space: ActionSpace) -> Bool[ndarray, " A"]:
-    """Which numbers of a relative action count from the current state: joint angles, or positions."""
+    """Indices that are relative to the current state in a relative action: joint angles, or positions."""
     if space == "joint":
         return ~gripper_dims(space)
     return np.tile(np.arange(ARM_DIM) < POSITION.stop, EFFECTORS)

@@ -1,4 +1,4 @@
-"""One arm of a MuJoCo model: where its tool is, and which joint angles bring the tool to a pose.
+"""Forward and inverse kinematics of one arm of a MuJoCo model.
 
 The tool frame sits between the fingertips: z leaves the gripper, y is the axis along which it opens.
 """
@@ -30,17 +30,17 @@ class Solver:
     """Damped least squares."""
 
     damping: float = 1e-2  # lambda; 0.025 mm error at 0.1-0.2 ms a call
-    iterations: int = 40  # bounds the time of a call
+    iterations: int = 40  # limits the time of a call
     position_tolerance_m: float = 1e-5
     rotation_tolerance_rad: float = 1e-4
     rotation_weight_m: float = 0.2  # one radian counts as much as this many metres
     step_limit_rad: float = 0.3  # a joint moves no further per iteration, which keeps the elbow on its side
-    error_limit_m: float = float("inf")  # of an iteration: without it, a target far out of reach makes the arm swing
+    error_limit_m: float = float("inf")  # per iteration; without it, a target far out of reach makes the arm swing
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Joint angles within limits, and how far the tool is from where it should be."""
+    """Joint angles within limits, and the tool's remaining error."""
 
     joints_rad: Float[ndarray, " J"]
     position_error_m: float
@@ -81,9 +81,9 @@ class Arm:
         return self._position_m().copy(), self._axes().copy()
 
     def solve(self, target: ToolPose, start_rad: Float[ndarray, " J"], how: Solver | None = None) -> Solution:
-        """The solution nearest to a start; the nearest reachable pose where the target cannot be reached.
+        """The solution nearest to a start. A target out of reach gives the nearest reachable pose.
 
-        Pass the previous solution as the start, and a path stays on its branch.
+        With the previous solution as the start, a path stays on its branch.
         """
         return self.follow(target.position_m, np.roll(target.rotation.as_quat(), 1), start_rad, how or Solver())
 
@@ -94,9 +94,9 @@ class Arm:
         start_rad: Float[ndarray, " J"],
         how: Solver,
     ) -> Solution:
-        """`solve` for a target as plain numbers, its quaternion w first: what a path of many targets calls.
+        """`solve` for a target given as plain numbers (quaternion with w first), for paths of many targets.
 
-        Half of a call was the making of small objects, so norms and limits are written out here.
+        Creating small objects took half of a call, so norms and limits are written out here.
         """
         joints_rad = np.asarray(start_rad, float).clip(self.lower_rad, self.upper_rad)
         weight = np.array([1.0, 1.0, 1.0, *[how.rotation_weight_m] * 3])
@@ -120,7 +120,7 @@ class Arm:
     def search(
         self, target: ToolPose, starts_rad: Sequence[Float[ndarray, " J"]], how: Solver | None = None
     ) -> Solution:
-        """The best solution from several starts: slower, for poses that are not near the last one."""
+        """The best solution from several starts. Slower; for poses that are not near the last one."""
         best = self.solve(target, starts_rad[0], how)
         for start_rad in starts_rad[1:]:
             if best.reached():
@@ -167,7 +167,7 @@ def _id(model: MjModel, kind: Any, name: str, words: str) -> int:
 
 
 def names(model: MjModel, kind: Any) -> list[str]:
-    """Of all joints, sites or bodies of a model."""
+    """The names of all joints, sites or bodies of a model."""
     counts = {
         mujoco.mjtObj.mjOBJ_JOINT: model.njnt,
         mujoco.mjtObj.mjOBJ_SITE: model.nsite,
@@ -184,5 +184,5 @@ def _norm(vector: Float[ndarray, " N"]) -> float:
     return sqrt(vector.dot(vector))
 
 
-def _miss(found: Solution) -> float:
-    return found.position_error_m + 0.1 * found.rotation_error_rad
+def _miss(solution: Solution) -> float:
+    return solution.position_error_m + 0.1 * solution.rotation_error_rad

@@ -16,7 +16,7 @@ from egorecovery.kinematics.arm import Arm, Solver
 from egorecovery.kinematics.effector_space import EFFECTOR_DIM, EffectorPoses, pack, unpack
 
 ARM_JOINTS = STATE_DIM // EFFECTORS - 1
-# A chunk's targets are 40 ms apart: the last solution is a good start, and a few iterations do.
+# A chunk's targets are 40 ms apart: the last solution is a good start, and a few iterations suffice.
 CHUNK_SOLVER = Solver(iterations=12, position_tolerance_m=1e-4, rotation_tolerance_rad=5e-4, error_limit_m=0.1)
 REACHED_M, REACHED_RAD = 2e-3, 2e-2  # a target missed by more counts as unreachable
 
@@ -55,15 +55,15 @@ class Arms:
         return position_m.reshape(*shape, EFFECTORS, 3), matrix.reshape(*shape, EFFECTORS, 3, 3)
 
     def effector_vectors(self, joints: Float[ndarray, "*T 14"]) -> Float[ndarray, "*T 20"]:
-        """Joint vectors in effector space."""
+        """Effector-space vectors of joint vectors."""
         position_m, rotation = self.effector_poses(joints)
         openings = np.asarray(joints, float).reshape(*np.shape(joints)[:-1], EFFECTORS, ARM_JOINTS + 1)[..., -1]
         return pack(EffectorPoses(position_m=position_m, rotation=rotation, opening_01=openings))
 
     def joint_chunk(self, targets: Float[ndarray, "H 20"], start: Float[ndarray, "14"]) -> JointChunk:
-        """Joint targets that follow effector targets, from the measured joints on.
+        """Joint targets that follow effector targets, starting from the measured joints.
 
-        Every step starts from the last one's solution. A target out of reach is replaced by the nearest pose.
+        Each step starts from the previous solution. A target out of reach is replaced by the nearest pose.
         """
         if np.shape(targets)[1:] != (EFFECTOR_DIM,):
             raise KinematicsError(f"effector targets have {EFFECTOR_DIM} numbers, got shape {np.shape(targets)}")

@@ -1,4 +1,4 @@
-"""The one import of MuJoCo. It chooses a renderer first, because MuJoCo picks its GL library while it is imported."""
+"""The only import of MuJoCo. It sets the renderer first, because MuJoCo selects its GL library on import."""
 
 import logging
 import os
@@ -14,16 +14,16 @@ os.environ.setdefault("LP_NUM_THREADS", "0")
 
 from egorecovery.errors import KinematicsError
 
-# Triton, which comes with PyTorch for GPUs, and Mesa bring an LLVM each. Loaded in this order they get along; in the
-# other one the process dies of a segmentation fault.
+# Triton, which comes with PyTorch for GPUs, and Mesa each bring an LLVM. In the other order of loading the process
+# dies of a segmentation fault.
 with suppress(ImportError):
     import_module("triton")
 try:
     import mujoco as _bindings
-except RuntimeError as error:  # it looks at MUJOCO_GL while it is imported
+except RuntimeError as error:  # MuJoCo reads MUJOCO_GL on import
     raise KinematicsError(f"MuJoCo cannot start: {error}; set MUJOCO_GL to egl or osmesa, or leave it unset") from None
 
-# The bindings are compiled and carry no stubs: to the type checker these are names only.
+# The bindings are compiled and have no stubs, so the type checker knows only their names.
 mujoco: Any = _bindings
 MjData: TypeAlias = Any
 MjModel: TypeAlias = Any

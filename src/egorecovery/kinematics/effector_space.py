@@ -1,4 +1,4 @@
-"""Effector space: where the fingertips are, how they are turned, how far they are open. Robots and people share it.
+"""Effector space: position, orientation and opening of the fingertips. Robots and people share it.
 
 Ten numbers per arm, left arm first:
 
@@ -7,7 +7,7 @@ Ten numbers per arm, left arm first:
     6:9  approach axis: unit vector that leaves the hand through the fingertips
     9    opening, 0 closed to 1 open
 
-Two axes instead of angles: every orientation has one pair, and a small turn is a small change.
+Axes are used instead of angles because they are unique and continuous: a small turn is a small change.
 """
 
 # E effectors (left, right), X xyz
@@ -47,7 +47,7 @@ def pack(poses: EffectorPoses) -> Float[ndarray, "*T 20"]:
 
 
 def unpack(vectors: Float[ndarray, "*T 20"]) -> EffectorPoses:
-    """The poses that vectors mean. Predicted axes are neither unit nor orthogonal: the nearest such pair is taken."""
+    """The poses of vectors. Predicted axes are not exactly orthonormal, so the nearest orthonormal pair is taken."""
     per_arm = np.asarray(vectors, float).reshape(*np.shape(vectors)[:-1], EFFECTORS, ARM_DIM)
     return EffectorPoses(
         position_m=per_arm[..., POSITION],
@@ -77,6 +77,6 @@ def _unit(axes: Float[ndarray, "*T 3"], otherwise: Float[ndarray, "3"]) -> Float
 
 
 def _perpendicular(axes: Float[ndarray, "*T 3"]) -> Float[ndarray, "*T 3"]:
-    """Some unit vector at a right angle to each axis: in the plane of the axis and the coordinate it has least of."""
+    """A unit vector perpendicular to each axis, in the plane of the axis and its smallest coordinate."""
     least = np.eye(3)[np.argmin(np.abs(axes), axis=-1)]
     return _unit(least - axes * np.sum(axes * least, axis=-1, keepdims=True), _LEFT)

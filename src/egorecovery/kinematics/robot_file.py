@@ -1,8 +1,8 @@
 """A robot's arms from a file: MJCF or URDF with both arms, or a JSON file that names one model per arm.
 
-An MJCF or URDF is used as it is where it has six hinge joints per side whose names contain "left" and "right", and a
-site or body per side whose name contains the side and "tool", "pinch", "grasp" or "tcp". Everything else is said in
-JSON; `docs/kinematics.md` has an example.
+An MJCF or URDF works directly if it has six hinge joints per side whose names contain "left" and "right", and a site or
+body per side whose name contains the side and "tool", "pinch", "grasp" or "tcp". Other models are described in a JSON
+file; `docs/kinematics.md` has an example.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from egorecovery.kinematics.bindings import MjModel, MjSpec, mujoco
 from egorecovery.storage.bounded_json import read_named_json
 from egorecovery.storage.typed_json import between, from_json, of_length
 
-LARGEST = 1e6  # metres, or parts of a quaternion: more is no place of an arm
+LARGEST = 1e6  # metres, or parts of a quaternion; larger numbers are refused
 TOOL_WORDS = ("tool", "pinch", "grasp", "tcp")
 Axis = Literal["+x", "-x", "+y", "-y", "+z", "-z"]
 AXES = {axis: (1 if axis[0] == "+" else -1) * np.eye(3)["xyz".index(axis[1])] for axis in get_args(Axis)}
@@ -105,7 +105,7 @@ def _arm_by_names(model: MjModel, side: Side, path: Path) -> Arm:
     if len(hinges) < ARM_JOINTS or not tools:
         lacking = f"{len(hinges)} of {ARM_JOINTS} hinge joints" if len(hinges) < ARM_JOINTS else "no tool frame"
         raise KinematicsError(
-            f"{path}: the {side} arm cannot be told from its names ({lacking} found); write a JSON file that names "
+            f"{path}: the {side} arm cannot be identified by names ({lacking} found); write a JSON file that names "
             f"joints and tool of each arm, see docs/kinematics.md"
         )
     return Arm(model, hinges, tools[0])

@@ -1,7 +1,7 @@
-"""Robots under control: limits, a guard, chunks in time, a log.
+"""Control of a robot by a served policy: limits, guard, chunk playback, log.
 
-What is imported here needs numpy, msgpack and websockets and nothing else, for the robot's own computer. The simulated
-workcell is in `workcell_robot` and `served_rollout`.
+This module needs only numpy, msgpack and websockets, so that it runs on the robot's computer. The simulated workcell is
+in `workcell_robot` and `served_rollout`.
 """
 
 from egorecovery.robot.chunk_player import Playback

@@ -1,8 +1,8 @@
-"""How chunks of actions become one action per control cycle, while the next chunk is still being computed.
+"""Plays chunks: one action per control cycle, while the next chunk is being computed.
 
-A chunk starts at the moment when its observation was captured. Until it arrives the robot plays the chunk before, so
-the first steps of the new one are skipped: as many as the measured delay lasted, but never more than were played since
-the capture. A robot that was held while it waited has played none.
+A chunk starts when its observation was captured. Until the chunk arrives, the robot plays the previous one. The first
+steps of the new chunk are therefore skipped: as many as the measured delay lasted, but never more than were played
+since the capture. A robot that was held while waiting has played none.
 
 At a switch the two chunks give different actions for the same step. Their difference is added to the new chunk and
 fades out over `blend_s`, so that the arms are not jerked at every switch.
@@ -25,12 +25,12 @@ DELAYS = 5  # of the last answers; their median decides how early the next chunk
 
 @dataclass(frozen=True, kw_only=True)
 class Playback:
-    """How chunks are executed; the same choices as in evaluation."""
+    """How chunks are executed. The options are those of evaluation."""
 
-    replan_steps: int = 35  # of a chunk, after which the next one takes over
-    ensemble: bool = False  # a weighted mean of all chunks that cover a step, instead of the newest
+    replan_steps: int = 35  # steps of a chunk to play before the next one takes over
+    ensemble: bool = False  # play a weighted mean of all chunks that cover a step, instead of the newest
     ensemble_decay: float = 0.01  # ACT's m: weights exp(-m i), the oldest chunk first
-    blend_s: float = 0.0  # over which a new chunk takes over from the one before; 0 at once, as in evaluation
+    blend_s: float = 0.0  # time over which a new chunk takes over; 0: at once, as in evaluation
 
     def __post_init__(self) -> None:
         if self.replan_steps < 1:
@@ -45,12 +45,11 @@ class Playback:
 
 @dataclass(frozen=True, eq=False)
 class _Chunk:
-    begun: float  # on the axis of consumed steps: where its first action belongs
+    begun: float  # consumed steps at its first action
     actions: NDArray[np.float64]  # (H, A)
 
     def step_at(self, consumed: float) -> float:
-        """Steps since its first action. The one place that computes this: rounded in two ways, a chunk could be both at
-        its end and not."""
+        """Steps since its first action. Computed only here, so that all callers round alike at the chunk's end."""
         return consumed - self.begun
 
     def covers(self, consumed: float) -> bool:
@@ -58,23 +57,23 @@ class _Chunk:
 
 
 class ChunkPlayer:
-    """Plays chunks at `rate_hz` steps a second, or slower. Pure: all times are arguments."""
+    """Plays chunks at `rate_hz` steps per second, or slower. Pure: all times are arguments."""
 
     def __init__(self, playback: Playback, rate_hz: float) -> None:
         self._playback = playback
         self._rate_hz = rate_hz
         self._delays_s: deque[float] = deque(maxlen=DELAYS)
-        self._is_warm = False  # the first answer takes longest; it is left out of the delays
+        self._is_warm = False  # the first answer takes longest and does not count as a delay
         self.reset()
 
     def reset(self) -> None:
-        """Forgets all chunks, as after a stop."""
+        """Drops all chunks, as after a stop."""
         self._chunks: list[_Chunk] = []
         self._last: Joints | None = None
-        self._switch_offset: Joints | None = None  # the chunk before minus this one, where this one began
-        self._switched_at = 0.0  # steps consumed by then
-        self.consumed = 0.0  # steps played so far; fractions where they are played slowly
-        self._history: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)  # (time, consumed by then)
+        self._switch_offset: Joints | None = None  # the previous chunk minus this one, at the switch
+        self._switched_at = 0.0  # consumed steps at the switch
+        self.consumed = 0.0  # steps played so far; fractional in slow playback
+        self._history: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)  # (time, consumed steps)
 
     @property
     def delay_s(self) -> float:
@@ -82,7 +81,7 @@ class ChunkPlayer:
         return float(np.median(self._delays_s)) if self._delays_s else 0.0
 
     def wants_chunk(self, speed: float = 1.0) -> bool:
-        """Early enough for the answer to be there when the replan interval, or a shorter chunk, ends."""
+        """Whether to request a chunk now, so that it arrives before the replan interval or a shorter chunk ends."""
         if not self._chunks:
             return True
         newest = self._chunks[-1]
@@ -91,7 +90,7 @@ class ChunkPlayer:
         return newest.step_at(self.consumed) >= due - lead
 
     def add(self, actions: NDArray[np.float64], captured_s: float, now_s: float) -> float:
-        """Takes the chunk of an observation captured at `captured_s`. Returns how many of its steps are skipped."""
+        """Adds the chunk of an observation captured at `captured_s`. Returns how many of its steps are skipped."""
         delay_s = max(0.0, now_s - captured_s)
         if self._is_warm:
             self._delays_s.append(delay_s)
@@ -108,11 +107,11 @@ class ChunkPlayer:
 
     @property
     def switch(self) -> Joints | None:
-        """The chunk before minus the newest one, at the switch; None for a first chunk."""
+        """The previous chunk minus the newest one, at the switch; None for a first chunk."""
         return self._switch_offset
 
     def next_action(self, now_s: float, speed: float = 1.0) -> tuple[Joints | None, bool]:
-        """The action of this control cycle, and whether it is a fresh one; None before the first chunk.
+        """The action of this control cycle, and whether it is a new one; None before the first chunk.
 
         After the end of a chunk its last action is held, and no step is consumed.
         """
@@ -124,7 +123,7 @@ class ChunkPlayer:
         return self._last, True
 
     def _planned(self) -> Joints | None:
-        """The action of this step; the last one again where no chunk covers it."""
+        """The action of this step; the last action again if no chunk covers it."""
         covering = [chunk for chunk in self._chunks if chunk.covers(self.consumed)]
         if not covering:
             return self._last
@@ -138,7 +137,7 @@ class ChunkPlayer:
         return predictions[-1] + (1.0 - blended**2 * (3.0 - 2.0 * blended)) * self._switch_offset
 
     def _consumed_at(self, moment_s: float) -> float:
-        """Steps played by a moment, as far back as the history goes."""
+        """Steps played at a moment, as far back as the history goes."""
         for time_s, consumed in reversed(self._history):
             if time_s <= moment_s:
                 return consumed
@@ -146,7 +145,7 @@ class ChunkPlayer:
 
 
 def _between(actions: NDArray[np.float64], step: float) -> Joints:
-    """The action at a step; between two whole steps, which only slow playing meets, in proportion."""
+    """The action at a step, linear between two whole steps, which only slow playback needs."""
     before = int(step)
     if before == step or before + 1 >= len(actions):
         return actions[before]

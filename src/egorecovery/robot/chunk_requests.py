@@ -1,4 +1,4 @@
-"""Requests for chunks: observe, refuse what is stale, send, pass the chunk on. Every failure stops the robot."""
+"""Requests chunks: observe, refuse stale observations, send, pass the chunk on. Every failure stops the robot."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,13 +14,13 @@ from egorecovery.robot.robot import Observation, Robot
 from egorecovery.serving.client import PolicyClient
 from egorecovery.serving.metadata import ALOHA_CAMERAS, ServerMetadata
 
-FIRST_CHUNK_TIMEOUT_S = 30.0  # a policy's first inference compiles and loads; the robot stands still until then
+FIRST_CHUNK_TIMEOUT_S = 30.0  # the first inference loads and compiles; the robot stands still meanwhile
 
 Connect = Callable[[], PolicyClient]
 
 
 class ChunkRequester:
-    """Requests the chunks of one robot. Connects on first use, and anew after a re-arm where the connection broke."""
+    """Requests the chunks of one robot. Connects on first use, and again after a re-arm if the connection broke."""
 
     def __init__(self, robot: Robot, connect: Connect, controller: Controller, clock: Clock, prompt: str = "") -> None:
         self._robot, self._connect, self._controller, self._clock = robot, connect, controller, clock
@@ -29,7 +29,7 @@ class ChunkRequester:
         self._answered = False
 
     def connect(self) -> ServerMetadata:
-        """The server's metadata; refuses a server that does not fit the robot."""
+        """Connects and returns the server's metadata. A server that does not fit the robot is refused."""
         if self._client is None:
             client = self._connect()
             try:
@@ -41,7 +41,7 @@ class ChunkRequester:
         return self._client.metadata
 
     def request_if_due(self) -> bool:
-        """Whether a chunk was requested and has arrived."""
+        """Requests a chunk if one is due. True if it arrived."""
         if not self._controller.wants_chunk(self._clock.now_s()):
             return False
         try:
@@ -49,9 +49,9 @@ class ChunkRequester:
         except (ServerError, RobotError) as error:
             cause = Cause.NO_ANSWER if isinstance(error, ServerSilent) else Cause.SERVER
             self._controller.stop(Fault(cause, str(error)), self._clock.now_s())
-        except Exception as error:  # of somebody's driver: whatever it is, the robot must rest
+        except Exception as error:  # a driver may raise anything, and the robot must be stopped
             self._controller.stop(Fault(Cause.DRIVER, f"read: {type(error).__name__}: {error}"), self._clock.now_s())
-        # A late answer must not be taken for the next one. Closing takes time, so the robot is stopped first.
+        # A late answer must not be mistaken for the next one. Closing takes time, so the robot is stopped first.
         self.close()
         return False
 
@@ -70,7 +70,7 @@ class ChunkRequester:
         now_s = self._clock.now_s()
         took_s = now_s - seen.captured_s
         if is_first and took_s > self._controller.limits.answer_s:
-            # Its observation is too old to act on. The server is warm now, so the next answer comes in time.
+            # Its observation is too old to act on. The server is warm now, so the next answer is in time.
             self._controller.refuse(f"the first answer took {took_s:.1f} s: the policy is queried again", now_s)
             return False
         self._controller.add(reply, seen.captured_s, now_s)
@@ -83,7 +83,7 @@ class ChunkRequester:
 
 
 def check_fit(metadata: ServerMetadata, robot: Robot, limits: Limits) -> None:
-    """Refuses a server, a robot and limits that do not belong together."""
+    """Refuses a server, robot and limits that do not fit together."""
     if limits.names != tuple(robot.joint_names):
         raise RobotError(
             f"the limits are for joints {', '.join(limits.names)}; the robot has {', '.join(robot.joint_names)}, in "
@@ -104,7 +104,7 @@ def check_fit(metadata: ServerMetadata, robot: Robot, limits: Limits) -> None:
             f"the server's chunks are {metadata.action_hz:g} steps a second, the robot takes {robot.rate_hz:g}: start "
             f"the server with --client-hz {robot.rate_hz:g}"
         )
-    hides = bool(getattr(robot, "hides_embodiment", False))  # drivers that do not say show what the camera sees
+    hides = bool(getattr(robot, "hides_embodiment", False))  # drivers without the attribute hide nothing
     if metadata.hidden_embodiment and not hides:
         raise RobotError(
             "the policy was trained on pictures without arms and hands, and this robot's show them: hide them in its "
@@ -115,7 +115,7 @@ def check_fit(metadata: ServerMetadata, robot: Robot, limits: Limits) -> None:
 
 
 def refusal(seen: Observation, now_s: float, metadata: ServerMetadata, limits: Limits) -> str | None:
-    """Why an observation must not be shown to the policy, where it must not."""
+    """Why an observation must not be sent to the policy, or None."""
     stale = staleness(now_s, seen.captured_s, limits.observation_age_s)
     if stale is not None:
         return f"the observation is {stale}"
@@ -123,16 +123,16 @@ def refusal(seen: Observation, now_s: float, metadata: ServerMetadata, limits: L
         return f"observed joints must be {len(limits.joints)} finite numbers, got {seen.joints}"
     names = {ALOHA_CAMERAS.get(name, name) for name in seen.images}
     missing = [camera for camera in metadata.cameras if camera not in names]
-    return f"the policy looks through {', '.join(missing)}, which the robot does not have" if missing else None
+    return f"the policy needs camera {', '.join(missing)}, which the robot does not have" if missing else None
 
 
 def message(seen: Observation, metadata: ServerMetadata, prompt: str) -> Mapping[str, Any]:
-    """An observation on the wire: only cameras that the policy looks through."""
+    """An observation as a wire message, with the policy's cameras only."""
     images = {
         name: np.ascontiguousarray(image)
         for name, image in seen.images.items()
         if ALOHA_CAMERAS.get(name, name) in metadata.cameras
     }
-    # In double precision: the server computes poses from it, and rounding would change what follows in the last bits.
+    # Double precision: the server computes poses from the joints, and rounding would change the last bits.
     observation: dict[str, Any] = {"state": np.asarray(seen.joints, np.float64), "images": images}
     return {**observation, "prompt": prompt} if prompt else observation

@@ -1,4 +1,4 @@
-"""Time, passed to everything that needs it: real, or moved forward by whoever simulates."""
+"""Clocks that are passed to everything that needs time: real or simulated."""
 
 import time
 from typing import Protocol, runtime_checkable
@@ -11,7 +11,7 @@ class Clock(Protocol):
 
 
 class MonotonicClock:
-    """Real time that never jumps, whatever is done to the machine's date."""
+    """Real time. It never jumps, even if the machine's date is changed."""
 
     def now_s(self) -> float:
         return time.monotonic()
@@ -21,7 +21,7 @@ class MonotonicClock:
 
 
 class SteppedClock:
-    """Simulated time: it passes where somebody waits for it, and only there."""
+    """Simulated time. It advances only when someone sleeps on it."""
 
     def __init__(self, start_s: float = 0.0) -> None:
         self._now_s = start_s

@@ -1,8 +1,7 @@
-"""Commands within limits, from any wanted position: pure arithmetic, one control cycle at a time.
+"""Limits commands to positions, velocities and accelerations: pure arithmetic, one control cycle at a time.
 
-Positions, velocities and accelerations are those of the commands, counted from the command before, in steps of one
-control cycle. A velocity is only allowed when the joint can still brake before the end of its range; so
-braking is possible after every command.
+Velocities and accelerations are differences between successive commands. A velocity is allowed only if the joint can
+still brake before the end of its range, so braking is possible after every command.
 """
 
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy as np
 from egorecovery.robot.limits import Limits
 from egorecovery.robot.robot import Joints
 
-LARGEST_WANTED = 1e6  # what is farther away is as far away as this: no arithmetic on 1e300
+LARGEST_WANTED = 1e6  # larger targets are clipped to this, so that arithmetic on 1e300 cannot overflow
 
 
 class Clamp(StrEnum):
@@ -30,7 +29,7 @@ _RULES = (Clamp.VELOCITY, Clamp.ACCELERATION, Clamp.RANGE_END)
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """The last command, and how fast commands are moving."""
+    """The last command and the velocity of commands."""
 
     position: Joints
     velocity: Joints  # per second
@@ -45,7 +44,7 @@ class Motion:
 
 
 class CommandFilter:
-    """The limits of a robot at its rate."""
+    """Applies a robot's limits at its rate."""
 
     def __init__(self, limits: Limits, rate_hz: float) -> None:
         self.names = limits.names
@@ -55,7 +54,7 @@ class CommandFilter:
         self._change = limits.of_each("acceleration") * self.period_s  # of velocity, in one cycle
 
     def follow(self, motion: Motion, wanted: Joints, speed: float = 1.0) -> tuple[Motion, dict[str, Clamp]]:
-        """The next command, as near to a finite target as limits allow, and which joints were clamped.
+        """The next command, as near to a finite target as the limits allow, and the clamped joints.
 
         `speed` scales the highest velocity; between two stops it may only grow.
         """
@@ -63,7 +62,7 @@ class CommandFilter:
         target = np.clip(wanted, self.lower, self.upper)
         asked = np.clip(target - motion.position, -LARGEST_WANTED, LARGEST_WANTED) / self.period_s
         room_up, room_down = self.upper - motion.position, motion.position - self.lower
-        # Of each joint: the highest velocity that each rule allows, up and down.
+        # The highest velocity of each joint that each rule allows, up and down.
         up = np.stack([self._highest * speed, self._change + motion.velocity, self._fastest(room_up)])
         down = np.stack([self._highest * speed, self._change - motion.velocity, self._fastest(room_down)])
         most, least = up.min(axis=0), -down.min(axis=0)
@@ -78,7 +77,7 @@ class CommandFilter:
     def brake(self, motion: Motion) -> Motion:
         """The next command on the shortest way to rest."""
         speed = np.abs(motion.velocity)
-        # Rounding must not leave a last cycle with nothing but a rest of rounding to brake.
+        # Without this, rounding could leave one more cycle that brakes a rounding error.
         slower = np.where(speed <= self._change * (1 + 1e-9), 0.0, speed - self._change)
         velocity = np.sign(motion.velocity) * slower
         position = np.clip(motion.position + velocity * self.period_s, self.lower, self.upper)

@@ -1,4 +1,4 @@
-"""One robot under control: chunks in, one safe command per cycle out. Threads share it; time is an argument."""
+"""The controller of one robot: chunks in, one safe command per cycle out. Thread-safe; time is an argument."""
 
 import math
 import threading
@@ -24,8 +24,8 @@ MOVING = (Phase.RUNNING, Phase.HOLDING)
 class Mode:
     """How a policy may use the robot."""
 
-    shadow: bool = False  # computes and logs everything, and never moves the robot
-    slow: float = 1.0  # of the policy's pace and of the highest velocities, 0..1
+    shadow: bool = False  # compute and log everything, never move the robot
+    slow: float = 1.0  # factor of the policy's pace and of the highest velocities, 0..1
     playback: Playback = field(default_factory=Playback)
 
     def __post_init__(self) -> None:
@@ -35,21 +35,21 @@ class Mode:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """What is shown to the operator."""
+    """The controller's state, for the operator."""
 
     phase: Phase = Phase.READY
     fault: Fault | None = None
     gate: float | None = None
     intent: tuple[float, ...] | None = None
     chunks: int = 0
-    cycles: int = 0  # with a command
-    clamps: int = 0  # joints times cycles
+    cycles: int = 0  # control cycles with a command
+    clamps: int = 0  # clamped joints, summed over cycles
     delay_s: float = 0.0  # of the last answer, from the capture of its observation
-    speed: float = 0.0  # of the policy's pace
+    speed: float = 0.0  # factor of the policy's pace
 
 
 class Controller:
-    """Joins the player of chunks and the guard. Its lock is held for arithmetic only, never for a robot or a server."""
+    """Connects chunk player and guard. Its lock is held for arithmetic only, never during I/O."""
 
     def __init__(
         self, limits: Limits, rate_hz: float, mode: Mode, log: Log = no_log, on_cycle: OnCycle | None = None
@@ -57,7 +57,7 @@ class Controller:
         self.limits = limits
         self.mode = mode
         self._player = ChunkPlayer(mode.playback, rate_hz)
-        # In shadow mode the joints go their own way.
+        # In shadow mode the joints do not follow the commands.
         self._guard = Guard(limits, rate_hz, watch_tracking=not mode.shadow)
         self.longest_gap_s = self._guard.longest_gap_s  # between two cycles
         self._log, self._on_cycle = log, on_cycle
@@ -66,7 +66,7 @@ class Controller:
         self._clamped: Counter[tuple[str, Clamp]] = Counter()
         self._rearmed_s = -math.inf
         self._moving_since_s: float | None = None
-        self._due_since_s: float | None = None  # since when a chunk has been wanted
+        self._due_since_s: float | None = None  # when the next chunk became due
         self._refusal = ""  # why an observation was not used
 
     @property
@@ -81,20 +81,20 @@ class Controller:
 
     @property
     def clamped(self) -> Mapping[tuple[str, Clamp], int]:
-        """How many commands of each joint were clamped, for each reason."""
+        """The number of clamped commands per joint and reason."""
         with self._lock:
             return dict(self._clamped)
 
     def wants_chunk(self, now_s: float) -> bool:
-        """Whether a chunk should be requested now; not while stopping or stopped."""
+        """Whether to request a chunk now. Never while stopping or stopped."""
         with self._lock:
             return self._is_armed and self._player.wants_chunk(self._speed(now_s))
 
     def add(self, reply: Reply, captured_s: float, now_s: float) -> None:
-        """The policy's answer to an observation."""
+        """Adds the policy's answer to an observation."""
         with self._lock:
             if not self._is_armed or captured_s < self._rearmed_s:
-                return  # requested before a stop: not to be played after it
+                return  # requested before a stop and therefore not played
             skipped = self._player.add(reply.actions, captured_s, now_s)
             if self.mode.playback.blend_s and self._player.switch is not None:
                 fault = self._guard.switch_fault(self._player.switch)
@@ -113,7 +113,7 @@ class Controller:
             )
 
     def refuse(self, reason: str, now_s: float) -> None:
-        """An observation that cannot be shown to the policy. The robot keeps moving until an answer is overdue."""
+        """Reports an observation that cannot be sent to the policy. The robot moves on until an answer is overdue."""
         with self._lock:
             if reason != self._refusal and self._is_armed:
                 self._log("refused", now_s, reason=reason)
@@ -127,7 +127,7 @@ class Controller:
             self._log_transition(was, now_s)
 
     def rearm(self, by: str, now_s: float) -> bool:
-        """Lets the robot move again, by a person's decision; only from rest."""
+        """Lets the robot move again after a person's decision. Only from rest."""
         with self._lock:
             if not self._guard.rearm():
                 return False
@@ -161,7 +161,7 @@ class Controller:
         return self._guard.phase in (Phase.READY, *MOVING)
 
     def _speed(self, now_s: float) -> float:
-        """Of the policy's pace. The ramp slows the policy down, so that the arms follow its path from the start."""
+        """Factor of the policy's pace. The ramp slows the policy, so that the arms follow its path from the start."""
         if self._moving_since_s is None:
             ramp = 0.0 if self.limits.ramp_in_s else 1.0
         else:
@@ -170,7 +170,7 @@ class Controller:
         return self.mode.slow * max(FIRST_SPEED, ramp)
 
     def _watch_answer(self, now_s: float, speed: float) -> None:
-        """A robot that stands still may wait for its first answer; one that moves may not."""
+        """Stops a moving robot whose answer is overdue. A robot at rest may wait for its first answer."""
         if self._guard.phase not in MOVING or not self._player.wants_chunk(speed):
             self._due_since_s = None
             return

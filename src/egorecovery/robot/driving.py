@@ -13,9 +13,9 @@ from egorecovery.robot.watchdog import Heartbeat, Watchdog
 def drive_once(
     robot: Robot, controller: Controller, clock: Clock, may_command: Callable[[], bool] = lambda: True
 ) -> Cycle | None:
-    """One control cycle; None where the robot's driver failed and its own stop was called.
+    """One control cycle; None if the robot's driver failed and its own stop was called.
 
-    `may_command` is asked last: while `measure` hung, the watchdog may have called the robot's stop.
+    `may_command` is checked last: while `measure` hung, the watchdog may have called the robot's stop.
     """
     try:
         measured = robot.measure()
@@ -27,20 +27,20 @@ def drive_once(
         elif cycle.phase is Phase.STOPPED:
             robot.hold()
         return cycle
-    except Exception as error:  # of somebody's driver: whatever it is, the robot must rest
+    except Exception as error:  # a driver may raise anything, and the robot must be stopped
         controller.stop(Fault(Cause.DRIVER, f"{type(error).__name__}: {error}"), clock.now_s())
         robot.stop()
         return None
 
 
 class Driver:
-    """A thread of control cycles, and a watchdog beside it for cycles that do not end."""
+    """A thread of control cycles, with a watchdog for cycles that hang."""
 
     def __init__(self, robot: Robot, controller: Controller, clock: Clock) -> None:
         self._robot, self._controller, self._clock = robot, controller, clock
         self._period_s = 1.0 / robot.rate_hz
         self._over = threading.Event()
-        self.failed = False  # the robot's own driver raised, or hangs: no more commands are sent
+        self.failed = False  # the robot's driver raised or hangs; no more commands are sent
         self._heartbeat = Heartbeat(controller.longest_gap_s)
         self._watchdog = Watchdog(self._heartbeat, clock, self._on_silence)
         self._thread = threading.Thread(target=self._drive, name="driver", daemon=True)
@@ -50,7 +50,7 @@ class Driver:
         self._watchdog.start()
 
     def close(self) -> None:
-        """Ends at the next cycle; one that hangs is left behind."""
+        """Ends at the next cycle. A hanging cycle is abandoned."""
         self._over.set()
         self._thread.join(timeout=1.0)
         self._watchdog.close()

@@ -1,7 +1,7 @@
-"""What happened, one JSON object per line: every chunk, clamp, refusal, fault and stop. Writing never waits for a disk.
+"""The event log: one JSON object per line for every chunk, clamp, refusal, fault and stop. Writing never blocks.
 
-Each line has `event` and `time_s` (the robot's monotonic clock); the first also has the date. Numbers that JSON does
-not have are written as the texts "nan", "inf" and "-inf".
+Each line has `event` and `time_s` (the robot's monotonic clock). The first also has the date. Numbers that JSON lacks
+are written as the texts "nan", "inf" and "-inf".
 """
 
 import json
@@ -19,17 +19,17 @@ from egorecovery.storage.typed_json import to_json
 
 @runtime_checkable
 class Log(Protocol):
-    """Where events go."""
+    """A sink for events."""
 
     def __call__(self, event: str, time_s: float, **details: Any) -> None: ...
 
 
 def no_log(event: str, time_s: float, **details: Any) -> None:
-    """For those who want none."""
+    """A sink that drops all events."""
 
 
 class EventLog:
-    """A file that is appended to by a thread of its own, so that no control cycle waits for it."""
+    """A file that its own thread appends to, so that no control cycle waits for the disk."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,11 +48,11 @@ class EventLog:
         self._lines.put(json.dumps(to_json(record, _written), allow_nan=False))
 
     def start(self, time_s: float, **details: Any) -> None:
-        """The first line of a session."""
+        """Writes the first line of a session."""
         self("start", time_s, date=datetime.now(UTC).isoformat(timespec="seconds"), **details)
 
     def close(self) -> None:
-        """All that was logged is in the file."""
+        """Writes the remaining events and closes the file."""
         if self._writer.is_alive():
             self._lines.put(None)
             self._writer.join()
@@ -63,7 +63,7 @@ class EventLog:
 
     @property
     def summary(self) -> str:
-        """Where it is, and what is wrong with it."""
+        """The file's path and, if any, its write error."""
         return f"log: {self.path}" + (f" is incomplete: {self.problem.strerror}" if self.problem else "")
 
     def _write(self) -> None:

@@ -1,4 +1,4 @@
-"""The robot's state in one line of a terminal, rewritten as it changes."""
+"""The robot's state as one line of a terminal, rewritten as it changes."""
 
 from egorecovery.robot.controller import Status
 
@@ -7,7 +7,7 @@ _BAR = 20
 
 
 def meter_line(status: Status) -> str:
-    """Phase, gate as a bar, how late the last answer was, how often a joint was clamped; never wider than a line."""
+    """One line with phase, gate bar, delay of the last answer, speed and number of clamps."""
     if status.gate is None:
         gate = f"gate [{'':{_BAR}}]  -  "
     else:

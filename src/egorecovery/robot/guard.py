@@ -1,8 +1,8 @@
 """Decides the command of every control cycle: the policy's action within limits, or braking to rest.
 
-ready -> running <-> holding -> stopping -> stopped, and from there nothing moves until a person has re-armed. Any
-fault leads to stopping, which brakes all joints at their acceleration limits. Time and measurements come in as
-arguments: nothing here waits, reads a clock or knows a robot.
+The phases are ready -> running <-> holding -> stopping -> stopped. A stopped robot moves again only after a person has
+re-armed it. Any fault leads to stopping, which brakes all joints at their acceleration limits. Times and measurements
+are arguments: nothing here waits, reads a clock or talks to a robot.
 """
 
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ from egorecovery.robot.command_filter import Clamp, CommandFilter, Motion
 from egorecovery.robot.limits import Limits
 from egorecovery.robot.robot import Joints, Measurement
 
-EARLY_S = 0.005  # a stamp this far in the future is jitter between two readings of the clock; more is another clock
+EARLY_S = 0.005  # a timestamp this far in the future is clock jitter; more means another clock
 
 
 class Phase(StrEnum):
     READY = "ready"  # nothing has been sent yet
     RUNNING = "running"
-    HOLDING = "holding"  # the last action is held: no newer one has come
+    HOLDING = "holding"  # the last action is held because no newer one has arrived
     STOPPING = "stopping"
     STOPPED = "stopped"  # at rest, until a person re-arms
 
 
 class Cause(StrEnum):
-    """What can stop a robot."""
+    """Causes of a stop."""
 
     FINISHED = "finished"
     PERSON = "person"
@@ -45,7 +45,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class Fault:
-    """Why the robot was stopped."""
+    """Why the robot was stopped: cause and details."""
 
     cause: Cause
     reason: str  # with joint, value and limit
@@ -56,12 +56,12 @@ class Cycle:
     """The result of one control cycle."""
 
     phase: Phase
-    command: Joints | None  # None: nothing is to be sent (ready), or the robot is to hold (stopped)
+    command: Joints | None  # None: send nothing (ready), or hold (stopped)
     clamps: Mapping[str, Clamp] = field(default_factory=dict)
 
 
 class Guard:
-    """The state of one robot. Not thread-safe: `controller.Controller` locks it."""
+    """The guard of one robot. Not thread-safe: `controller.Controller` locks it."""
 
     def __init__(self, limits: Limits, rate_hz: float, *, watch_tracking: bool = True) -> None:
         self.phase = Phase.READY
@@ -75,14 +75,16 @@ class Guard:
         self._held_since_s: float | None = None
         self._last_cycle_s: float | None = None
         self.longest_gap_s = max(limits.hold_s, 3.0 / rate_hz)  # between two cycles while it moves
-        # Where a start outside the range is brought inside by the first command, that must not be a jump.
+        # The first command brings a start outside the range inside; that distance must not be a jump.
         self._outside = np.minimum(self._jump, limits.of_each("velocity") / rate_hz)
 
     def cycle(
         self, now_s: float, measured: Measurement, wanted: Joints | None, *, fresh: bool = True, speed: float = 1.0
     ) -> Cycle:
-        """What is sent now. `wanted` is None before the first chunk; `fresh` is False where it is the last
-        action again because no newer one has come; `speed` scales the highest velocity.
+        """The command of this cycle.
+
+        `wanted` is None before the first chunk. `fresh` is False if `wanted` repeats the last action because no newer
+        one has arrived. `speed` scales the highest velocity.
         """
         if self.phase in (Phase.READY, Phase.RUNNING, Phase.HOLDING):
             fault = (
@@ -104,18 +106,18 @@ class Guard:
         return Cycle(self.phase, self._motion.position, clamps)
 
     def switch_fault(self, apart: Joints) -> Fault | None:
-        """Where a new chunk takes over too far from the one before: blending must not turn a jump into a path."""
+        """The fault of a new chunk that starts too far from the previous one. Blending must not hide such a jump."""
         return self._worst(Cause.JUMP, np.abs(apart), self._jump, "would jump by {0:.3g} at a new chunk")
 
     def stop(self, fault: Fault) -> None:
-        """From any phase, at any time; the first fault is the one that is remembered."""
+        """Starts braking, from any phase. The first fault is kept."""
         if self.phase in (Phase.STOPPING, Phase.STOPPED):
             return
         self.fault = fault
         self.phase = Phase.STOPPED if self._motion is None or self._motion.rests else Phase.STOPPING
 
     def rearm(self) -> bool:
-        """By a person, at rest. The next command starts from the measured pose, as the first did."""
+        """Re-arms a robot at rest. The next command starts from the measured pose, like the first."""
         if self.phase is not Phase.STOPPED:
             return False
         self.phase, self.fault = Phase.READY, None
@@ -130,7 +132,7 @@ class Guard:
         return Cycle(Phase.STOPPING, self._motion.position)
 
     def _gap_fault(self, now_s: float) -> Fault | None:
-        """A process that was suspended must not continue its motion."""
+        """The fault of a gap between cycles: a suspended process must not continue its motion."""
         if self._motion is None or self._last_cycle_s is None:
             return None
         gap_s = now_s - self._last_cycle_s
@@ -182,17 +184,17 @@ class Guard:
             return None
         return Fault(Cause.NO_ACTION, f"the last action was held for {held_s:.2f} s (limit {self._limits.hold_s:g} s)")
 
-    def _worst(self, cause: Cause, values: Joints, limits: Joints, words: str) -> Fault | None:
-        """The joint that is farthest beyond its limit, where one is."""
+    def _worst(self, cause: Cause, values: Joints, limits: Joints, template: str) -> Fault | None:
+        """The fault of the joint farthest beyond its limit, or None."""
         excess = values - limits
         joint = int(np.argmax(excess))
         if not excess[joint] > 0:
             return None
-        return Fault(cause, f"{self._filter.names[joint]} {words.format(values[joint])} (limit {limits[joint]:g})")
+        return Fault(cause, f"{self._filter.names[joint]} {template.format(values[joint])} (limit {limits[joint]:g})")
 
 
 def staleness(now_s: float, captured_s: float, limit_s: float) -> str | None:
-    """In words, where something was captured too long ago, or has the time of another clock."""
+    """Why a timestamp is too old or from another clock, or None."""
     age_s = now_s - captured_s
     if -EARLY_S <= age_s <= limit_s:
         return None

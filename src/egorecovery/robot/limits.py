@@ -1,7 +1,7 @@
-"""What a robot's joints may do: a JSON file without which no robot is moved, read strictly.
+"""Limits of a robot's joints, read strictly from a JSON file. No robot moves without one.
 
-Every key must be there, no other may be, and every number must be one that a robot can have. What a limit means is
-said beside its name in `JointLimits` and `Limits`.
+Every key is required, no other is allowed, and every number must be plausible for a robot. `JointLimits` and `Limits`
+explain each limit.
 """
 
 import math
@@ -18,10 +18,10 @@ from egorecovery.storage.bounded_json import read_named_json
 
 SCHEMA = 1
 LARGEST_POSITION = 4 * math.pi  # rad, two turns: more is a limit in degrees
-LARGEST_VELOCITY = 100.0  # per second: more is a limit in degrees, or none
+LARGEST_VELOCITY = 100.0  # per second: more is a limit in degrees, or no limit
 LARGEST_ACCELERATION = 1e5  # per second squared
-LONGEST_STOP_S = 3.0  # from the highest velocity to rest: what takes longer is no stop
-LONGEST_WAIT_S = 10.0  # of each time below
+LONGEST_STOP_S = 3.0  # from the highest velocity to rest; a longer one is no stop
+LONGEST_WAIT_S = 10.0  # upper bound of each time below
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,39 +32,39 @@ class JointLimits:
     lower: float
     upper: float
     velocity: float  # highest, in either direction
-    acceleration: float  # highest, also that of every stop
-    jump: float  # a target farther than this from the one before, or beyond the range by more, is a fault
+    acceleration: float  # highest; every stop brakes with it
+    jump: float  # a target farther than this from the previous one, or from the range, is a fault
     tracking_error: float | None  # a joint farther than this from its command is a fault; null: not watched
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """All joints of a robot, in the robot's order, and the times after which it is stopped."""
+    """Limits of all joints in the robot's order, and the times after which it is stopped."""
 
     joints: tuple[JointLimits, ...]
     ramp_in_s: float  # time to full speed after a start; 0 for none
-    observation_age_s: float  # what was captured longer ago than this is stale
-    answer_s: float  # how long the policy may take, from being due to its answer
-    hold_s: float  # how long the last action is held when no other has come
+    observation_age_s: float  # older observations are stale
+    answer_s: float  # longest time from a chunk being due to its arrival
+    hold_s: float  # how long the last action is held without a newer one
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(joint.name for joint in self.joints)
 
     def of_each(self, what: str) -> Joints:
-        """One limit of all joints; no limit is infinity."""
+        """One limit of all joints as an array; infinity where there is none."""
         values = [getattr(joint, what) for joint in self.joints]
         return np.array([math.inf if value is None else value for value in values])
 
     def stop_s(self, rate_hz: float) -> float:
-        """The longest that a stop takes, from the control cycle that begins it until all joints rest."""
+        """The longest duration of a stop, from the control cycle that begins it until all joints rest."""
         cycles = max(math.ceil(joint.velocity * rate_hz / joint.acceleration) for joint in self.joints)
         return cycles / rate_hz
 
 
 def read_limits(path: Path) -> Limits:
     """The limits in a file."""
-    return limits_of(read_named_json(path, LimitsError, "examples/limits has some to start from"), str(path))
+    return limits_of(read_named_json(path, LimitsError, "examples/limits has examples"), str(path))
 
 
 def limits_of(content: object, where: str = "limits") -> Limits:
@@ -136,7 +136,7 @@ def _object(content: object, where: str, wanted: Sequence[str]) -> Mapping[str, 
 
 
 def _number(value: object, where: str, least: float, most: float, *, above_least: bool = False) -> float:
-    """Finite and within bounds; `above_least` leaves the least itself out."""
+    """A finite number within bounds. `above_least` excludes the lower bound."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise LimitsError(f"{where}: must be a number, got {value!r:.40}")
     if not (least < value <= most if above_least else least <= value <= most):  # NaN is in no range

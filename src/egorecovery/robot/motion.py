@@ -1,4 +1,4 @@
-"""A record of what every control cycle wanted, commanded and measured, to check how a robot moved."""
+"""A record of the wanted, commanded and measured joints of every control cycle."""
 
 # T control cycles, J joints
 
@@ -18,14 +18,14 @@ from egorecovery.robot.robot import Joints, Measurement
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.bounded_npz import read_npz
 
-MOST_CYCLES = 200_000  # an hour at 50 Hz, some 70 MB; of a longer run the last ones are kept
+MOST_CYCLES = 200_000  # an hour at 50 Hz, about 70 MB; a longer run keeps the last ones
 
 OnCycle = Callable[[float, Measurement, Joints | None, Cycle], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecordedMotion:
-    """The cycles of one run. In shadow mode `commanded` is what would have been sent."""
+    """The cycles of one run. In shadow mode `commanded` holds what would have been sent."""
 
     names: tuple[str, ...]
     rate_hz: float  # of the robot: limits are per control cycle, however long the cycles took
@@ -37,7 +37,7 @@ class RecordedMotion:
 
 
 class MotionRecorder:
-    """Called in every control cycle; makes arrays only when asked for the motion."""
+    """Records every control cycle. Arrays are made only when the motion is requested."""
 
     def __init__(self, names: tuple[str, ...], rate_hz: float) -> None:
         self._names, self._rate_hz = names, rate_hz
@@ -56,14 +56,14 @@ class MotionRecorder:
             rate_hz=self._rate_hz,
             time_s=np.array(time_s, float),
             phase=np.array(phase, str),
-            wanted=np.array([unknown if each is None else each for each in wanted], float).reshape(wide),
-            commanded=np.array([unknown if each is None else each for each in commanded], float).reshape(wide),
-            measured=np.array([_row(each, unknown) for each in measured], float).reshape(wide),
+            wanted=np.array([unknown if joints is None else joints for joints in wanted], float).reshape(wide),
+            commanded=np.array([unknown if joints is None else joints for joints in commanded], float).reshape(wide),
+            measured=np.array([_row(joints, unknown) for joints in measured], float).reshape(wide),
         )
 
 
 def _row(measured: Joints, unknown: Joints) -> Joints:
-    """A driver's fault may be a measurement of another length."""
+    """Measured joints, NaN if a faulty driver returned another length."""
     return measured if np.shape(measured) == unknown.shape else unknown
 
 
@@ -83,11 +83,11 @@ def write_motion(motion: RecordedMotion, path: Path) -> None:
 
 
 def read_motion(path: Path) -> RecordedMotion:
-    """A file that a person named: strictly what `write_motion` writes."""
-    found = read_npz(Path(os.path.realpath(path)), RobotError)
-    if found.keys() != RecordedMotion.__dataclass_fields__.keys():
-        raise RobotError(f"{path}: is no motion that 'control --record' wrote (it holds {', '.join(found)})")
-    cycles, joints = found["time_s"].shape[:1], found["names"].shape[:1]
+    """Reads a file that a user named. Only what `write_motion` writes is accepted."""
+    arrays = read_npz(Path(os.path.realpath(path)), RobotError)
+    if arrays.keys() != RecordedMotion.__dataclass_fields__.keys():
+        raise RobotError(f"{path}: is no motion that 'control --record' wrote (it holds {', '.join(arrays)})")
+    cycles, joints = arrays["time_s"].shape[:1], arrays["names"].shape[:1]
     for name, kind, shape in (
         ("names", "U", joints),
         ("time_s", "f", cycles),
@@ -95,7 +95,7 @@ def read_motion(path: Path) -> RecordedMotion:
         ("rate_hz", "f", ()),
         *((name, "f", cycles + joints) for name in ("wanted", "commanded", "measured")),
     ):
-        if found[name].dtype.kind != kind or found[name].shape != shape:
-            raise RobotError(f"{path}: {name} is {found[name].dtype} of shape {found[name].shape}, wanted {shape}")
-    names = tuple(str(name) for name in found["names"])
-    return RecordedMotion(**{**found, "names": names, "rate_hz": float(found["rate_hz"])})
+        if arrays[name].dtype.kind != kind or arrays[name].shape != shape:
+            raise RobotError(f"{path}: {name} is {arrays[name].dtype} of shape {arrays[name].shape}, wanted {shape}")
+    names = tuple(str(name) for name in arrays["names"])
+    return RecordedMotion(**{**arrays, "names": names, "rate_hz": float(arrays["rate_hz"])})

@@ -1,4 +1,4 @@
-"""What every robot must be able to do, whoever built it."""
+"""The interface that a robot driver implements."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Image = NDArray[np.uint8]  # (H, W, 3), red first
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Where the joints are."""
+    """Measured joints."""
 
     captured_s: float  # on the robot's clock, when the sensors were read, not when the message arrived
     joints: Joints
@@ -21,20 +21,20 @@ class Measurement:
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """What a policy is shown."""
+    """Joints and pictures for the policy."""
 
-    captured_s: float  # of the oldest of its parts
+    captured_s: float  # of its oldest part
     joints: Joints
     images: Mapping[str, Image]
 
 
 @runtime_checkable
 class Robot(Protocol):
-    """A robot that follows absolute joint targets, sent to it `rate_hz` times a second.
+    """A robot that follows absolute joint targets, sent `rate_hz` times per second.
 
-    One thread calls `measure`, `command` and `hold`, another one `read`; `stop` comes from any thread, at any time.
-    None of them may wait for a sensor: each answers from what arrived last, with the time at which it was captured.
-    Times are those of one monotonic clock (`clock.MonotonicClock`; never the wall clock, which jumps).
+    One thread calls `measure`, `command` and `hold`, another one `read`. Any thread may call `stop` at any time. No
+    method may wait for a sensor: each returns the latest data with their capture time. Times come from one monotonic
+    clock (`clock.MonotonicClock`), never from the wall clock, which jumps.
     """
 
     @property
@@ -43,7 +43,7 @@ class Robot(Protocol):
     def joint_names(self) -> tuple[str, ...]: ...
 
     def measure(self) -> Measurement:
-        """The joints alone, in every control cycle."""
+        """The joints only. Called in every control cycle."""
         ...
 
     def read(self) -> Observation:
@@ -51,13 +51,13 @@ class Robot(Protocol):
         ...
 
     def command(self, joints: Joints) -> None:
-        """Targets for this control cycle. They are inside the limits already."""
+        """Sends the targets of this control cycle. They are within the limits."""
         ...
 
     def hold(self) -> None:
-        """Stay at the last command; called in every control cycle while stopped."""
+        """Keeps the last command. Called in every control cycle while stopped."""
         ...
 
     def stop(self) -> None:
-        """The driver's own stop, for when commands can no longer be sent; must not raise."""
+        """The driver's own stop, for when commands can no longer be sent. It must not raise."""
         ...

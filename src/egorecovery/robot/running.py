@@ -26,7 +26,7 @@ class Report:
     """How a run ended."""
 
     status: Status
-    fault: Fault | None  # why it stopped; None where the run was over
+    fault: Fault | None  # why it stopped; None if the run was complete
     clamped: Mapping[tuple[str, Clamp], int]
 
     @property
@@ -50,7 +50,7 @@ def run_robot(
 ) -> Report:
     """Runs until it is finished or a person ends it, and leaves the robot at rest.
 
-    Without a terminal, or where not `attended`, nobody can re-arm: the first stop is the end.
+    Without a terminal, or if not `attended`, nobody can re-arm, so the first stop ends the run.
     """
     clock = clock or MonotonicClock()
     controller = Controller(limits, robot.rate_hz, mode or Mode(), log, on_cycle)
@@ -89,7 +89,7 @@ def report_of(controller: Controller) -> Report:
 
 
 def _wait_for_rest(driver: Driver, controller: Controller, clock: Clock, stop_s: float) -> None:
-    """For the time of a stop and a margin; a driver that has failed brakes by itself."""
+    """Waits for the duration of a stop and a margin. A failed driver brakes by itself."""
     give_up_s = clock.now_s() + 2 * stop_s + 1.0
     while controller.phase is not Phase.STOPPED and not driver.failed and clock.now_s() < give_up_s:
         clock.sleep_until(clock.now_s() + POLL_S)
@@ -97,12 +97,12 @@ def _wait_for_rest(driver: Driver, controller: Controller, clock: Clock, stop_s:
 
 @dataclass
 class _Signals:
-    interrupt: bool = True  # whether a signal still ends what this thread does; not while the robot is brought to rest
+    interrupt: bool = True  # whether a signal interrupts this thread; False while the robot is being stopped
 
 
 @contextmanager
 def _stopped_by_signals(controller: Controller, clock: Clock) -> Iterator[_Signals]:
-    """SIGINT, SIGTERM and SIGHUP brake first; Python delivers them to the main thread only."""
+    """SIGINT, SIGTERM and SIGHUP stop the robot first. Python delivers them to the main thread only."""
     signals = _Signals()
     if threading.current_thread() is not threading.main_thread():
         yield signals

@@ -1,4 +1,4 @@
-"""The command line of a robot's own script: `sys.exit(run_script(MyRobot))`. Light, for the robot's computer."""
+"""The command line of a robot's own script: `sys.exit(run_script(MyRobot))`. Few imports, for the robot's computer."""
 
 import argparse
 import sys
@@ -21,7 +21,7 @@ BLEND_S = 0.3
 
 
 def run_script(make_robot: Callable[[], Robot], arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0 where a person ended the run, 1 where a fault did, 2 where it could not begin."""
+    """Exit code 0 if a person ended the run, 1 if a fault did, 2 if it could not begin."""
     options = _parser(make_robot.__doc__ or "").parse_args(arguments)
     try:
         return _run(make_robot, options)
@@ -66,7 +66,7 @@ def _run(make_robot: Callable[[], Robot], options: argparse.Namespace) -> int:
 def _parser(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description.strip().split("\n")[0])
     parser.add_argument("--server", required=True, help="such as ws://192.168.1.20:8000")
-    parser.add_argument("--limits", required=True, type=Path, help="JSON file of what the joints may do")
+    parser.add_argument("--limits", required=True, type=Path, help="JSON file with the joints' limits")
     parser.add_argument("--shadow", action="store_true", help="compute and log everything, never move the robot")
     parser.add_argument("--slow", type=float, default=1.0, help="share of the policy's pace, 0..1")
     parser.add_argument("--replan", type=int, default=Playback().replan_steps, help="steps of a chunk to execute")

@@ -1,7 +1,7 @@
-"""A rollout of the evaluation, driven as a robot is: through a policy server, the controller and its limits.
+"""An evaluation rollout run like a real robot: through policy server, controller and limits.
 
-In simulated time the world waits for every answer. With limits that never bind and no ramp, a rollout then goes
-exactly as in the evaluator's own process; `tests/test_served_rollout.py` holds it to that.
+In simulated time the world waits for every answer. With limits that never bind and no ramp, the rollout is identical to
+one in the evaluator's own process; `tests/test_served_rollout.py` checks that.
 """
 
 import math
@@ -22,8 +22,8 @@ from egorecovery.robot.limits import Limits
 from egorecovery.robot.motion import MotionRecorder, write_motion
 from egorecovery.robot.robot import Joints, Measurement
 from egorecovery.robot.running import Report, run_robot
-from egorecovery.robot.workcell_film import WorkcellFilm
 from egorecovery.robot.workcell_robot import WorkcellRobot
+from egorecovery.robot.workcell_video import WorkcellVideo
 from egorecovery.workcell.starts import Start
 from egorecovery.workcell.workcell import Workcell
 
@@ -31,14 +31,14 @@ OnCycle = Callable[[WorkcellRobot, Controller], None]
 
 
 def playback_of(protocol: EvaluationProtocol) -> Playback:
-    """Chunks executed as the protocol says."""
+    """Playback as the evaluation protocol defines it."""
     return Playback(
         replan_steps=protocol.replan_steps, ensemble=protocol.ensemble, ensemble_decay=protocol.ensemble_decay
     )
 
 
 def staged(job: RolloutJob) -> tuple[Workcell, Start]:
-    """A workcell at the job's start; one per process, as in the evaluator."""
+    """A workcell at the job's start. One per process, as in the evaluator."""
     cell = workcell_for(job.task, (job.image_size, job.image_size), job.protocol.clutter, job.hidden_embodiment)
     cell.protocol = job.protocol.judging()
     return cell, stage(job, cell)
@@ -52,7 +52,7 @@ def roll_served(
     log: Log = no_log,
     on_cycle: OnCycle = lambda robot, controller: None,
 ) -> tuple[Ending, Controller]:
-    """Runs a job to its end in simulated time. A stopped robot stands still until the judge's time is up."""
+    """Runs a job to its end in simulated time. A stopped robot stands still until the time limit."""
     clock = SteppedClock()
     cell, start = staged(job)
     robot = WorkcellRobot(cell, clock, job.cameras)
@@ -73,7 +73,7 @@ def roll_served(
                 attempts.watch(cycle.command)
             on_cycle(robot, controller)
             if controller.phase is Phase.READY or controller.mode.shadow:
-                robot.hold()  # nobody commands it, and time passes in its world
+                robot.hold()  # no command is sent, but simulated time must pass
             clock.sleep_until(clock.now_s() + 1.0 / robot.rate_hz)
     finally:
         requester.close()
@@ -90,22 +90,22 @@ def roll_in_real_time(
     watched_s: float | None = None,
     record: Path | None = None,
 ) -> tuple[Ending | None, Report]:
-    """Runs a job as on a robot, with a person at the keyboard; for `watched_s` at most.
+    """Runs a job as on a robot, with a person at the keyboard, for `watched_s` at most.
 
-    The ending is None where it was not judged: stopped, ended by a person, or in shadow mode, where nothing moves.
-    Into the folder `record` go a film and the joints of every cycle.
+    The ending is None if it was not judged: stopped, ended by a person, or in shadow mode, where nothing moves. The
+    folder `record` gets a video and the joints of every cycle.
     """
     clock = MonotonicClock()
     cell, start = staged(job)
     robot = WorkcellRobot(cell, clock, job.cameras)
     robot.read()  # the renderer takes a moment to start
     over_s = math.inf if watched_s is None else clock.now_s() + watched_s
-    motion, film = MotionRecorder(limits.names, robot.rate_hz), WorkcellFilm(job, cell)
+    motion, video = MotionRecorder(limits.names, robot.rate_hz), WorkcellVideo(job, cell)
     controllers: list[Controller] = []
 
     def record_cycle(now_s: float, measured: Measurement, wanted: Joints | None, cycle: Cycle) -> None:
         motion(now_s, measured, wanted, cycle)
-        film.add(controllers[0].status)
+        video.add(controllers[0].status)
 
     report = run_robot(
         robot,
@@ -122,7 +122,7 @@ def roll_in_real_time(
     if record:
         name = f"{job.task}-{job.regime}-{job.index:03d}"
         write_motion(motion.motion, record / f"{name}.npz")
-        film.write(record / f"{name}.mp4", "control", f"{ending.result}: {ending.reason}" if ending else "not judged")
+        video.write(record / f"{name}.mp4", "control", f"{ending.result}: {ending.reason}" if ending else "not judged")
     return ending, report
 
 

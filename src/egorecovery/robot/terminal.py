@@ -15,13 +15,13 @@ from egorecovery.robot.gate_meter import WIDTH, meter_line
 from egorecovery.robot.guard import Cause, Fault, Phase
 
 DRAW_S = 0.1
-QUIET_S = 1.0  # without a key before one re-arms: longer than a held key waits before it repeats
+QUIET_S = 1.0  # without a key before re-arming; longer than the delay before a held key repeats
 KEYS = f"wait {QUIET_S:g} s, then r re-arms the robot, q ends"
 Write = Callable[[str], object]
 
 
 class Operator:
-    """A thread that reads keys. It waits for no other thread, and none waits for it."""
+    """A thread that reads keys. No thread waits for another."""
 
     def __init__(self, controller: Controller, now_s: Callable[[], float], keys: int, write: Write) -> None:
         self._controller, self._now_s, self._keys, self._write = controller, now_s, keys, write
@@ -47,17 +47,17 @@ class Operator:
             self._draw()
 
     def _read(self) -> bytes:
-        """Nothing where the terminal has gone."""
+        """Writes to the terminal, or nothing if it is gone."""
         try:
             return os.read(self._keys, 64)
         except OSError:
             return b""
 
     def _press(self, keys: bytes) -> None:
-        """Where the robot is not at rest every key is the stop key, and so is a terminal that has gone.
+        """Handles a key. While the robot is not at rest, every key stops it, and so does the loss of the terminal.
 
-        At rest only 'r' alone re-arms: not the last byte of a function key, nor a key that is held down or one of many
-        that somebody hits to stop the robot.
+        At rest only a single 'r' re-arms: not the last byte of a function key, a key that is held down, or one of many
+        keys that someone hits to stop the robot.
         """
         now_s = self._now_s()
         quiet_s, self._pressed_s = now_s - self._pressed_s, now_s
@@ -80,10 +80,10 @@ class Operator:
 
 @contextmanager
 def single_keys(keys: int) -> Iterator[None]:
-    """Keys arrive as they are pressed, without Enter. Ctrl-C stays what it is.
+    """Delivers keys as they are pressed, without Enter. Ctrl-C keeps its meaning.
 
-    Ctrl-Z and Ctrl-S become keys like others: one would suspend a program whose robot moves, the other would make its
-    next line wait, and with it the stop key.
+    Ctrl-Z and Ctrl-S become ordinary keys: one would suspend a program whose robot moves, the other would block the
+    terminal and with it the stop key.
     """
     before = termios.tcgetattr(keys)
     tty.setcbreak(keys)
@@ -101,7 +101,7 @@ def single_keys(keys: int) -> Iterator[None]:
 def operator_at(
     controller: Controller, now_s: Callable[[], float], terminal: int | None = None, write: Write | None = None
 ) -> Iterator[Operator | None]:
-    """Somebody at the terminal, where there is one: None without."""
+    """The operator at the terminal; None without a terminal."""
     keys = _standard_input() if terminal is None else terminal
     if keys is None or not os.isatty(keys):
         yield None
@@ -116,7 +116,7 @@ def operator_at(
 
 
 def _standard_input() -> int | None:
-    """None where it is closed, or no file, as under some supervisors."""
+    """The standard input; None if it is closed or not a file, as under some supervisors."""
     try:
         return sys.stdin.fileno() if sys.stdin is not None else None
     except (OSError, ValueError):

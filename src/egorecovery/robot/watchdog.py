@@ -1,4 +1,4 @@
-"""Notices that control cycles no longer end, which nothing inside them can, and stops the robot from outside."""
+"""Detects control cycles that hang, which they cannot do themselves, and stops the robot from another thread."""
 
 import threading
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from egorecovery.robot.clock import Clock
 
 
 class Heartbeat:
-    """When something last showed that it is alive. Pure but for its one number, which is replaced whole."""
+    """The time of the last sign of life. One number, replaced atomically."""
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
@@ -17,7 +17,7 @@ class Heartbeat:
         self._last_s = now_s
 
     def silent_s(self, now_s: float) -> float | None:
-        """For how long it has been silent, where that is too long; before its first beat it is not yet alive."""
+        """How long it has been silent, if that exceeds the limit. None before the first beat."""
         if self._last_s is None or now_s - self._last_s <= self.limit_s:
             return None
         return now_s - self._last_s

@@ -18,7 +18,7 @@ JOINT_NAMES = tuple(f"{side}/{name}" for side in Side for name in _OF_AN_ARM)
 
 
 class WorkcellRobot:
-    """A staged workcell. `read` belongs to the thread that rendered first, as its GL context does."""
+    """A staged workcell as a robot. Only the thread that rendered first, which owns the GL context, may call `read`."""
 
     rate_hz = RATE_HZ
     joint_names = JOINT_NAMES
@@ -26,20 +26,20 @@ class WorkcellRobot:
     def __init__(self, cell: Workcell, clock: Clock, cameras: tuple[Camera, ...] = tuple(Camera)) -> None:
         self.cell = cell
         self.hides_embodiment = cell.hidden_embodiment
-        self.outcome: Outcome | None = None  # once the rollout is judged; from then on the physics stand still
-        self.has_stopped = False  # by its own driver
+        self.outcome: Outcome | None = None  # set when the rollout is judged; the physics then stand still
+        self.has_stopped = False  # by the driver's own stop
         self._clock, self._cameras = clock, cameras
-        self._lock = threading.Lock()  # physics are stepped by one thread and copied for pictures by another
+        self._lock = threading.Lock()  # one thread steps the physics, another copies them for pictures
         self._seen = mujoco.MjData(cell.robot.model)
         self._joints: Joints = cell.robot.proprioception()
         self._last: Joints = cell.robot.target()
 
     def measure(self) -> Measurement:
-        """The simulated world stands still between steps, so what the last step left is how it is now."""
+        """The joints after the last step. The simulated world stands still between steps."""
         return Measurement(self._clock.now_s(), self._joints)
 
     def read(self) -> Observation:
-        """Pictures through JPEG and back, as the policy has seen all others. Steps need not wait for them."""
+        """Joints and pictures. Pictures go through JPEG as in training; physics steps do not wait for them."""
         with self._lock:
             captured_s, joints = self._clock.now_s(), self._joints
             mujoco.mj_copyData(self._seen, self.cell.robot.model, self.cell.robot.data)

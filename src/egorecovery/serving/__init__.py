@@ -1,5 +1,5 @@
 """Serving a policy to robots over the openpi WebSocket protocol.
 
-Nothing is imported here: the robot's side (`wire`, `metadata`, `client`) runs where only numpy, msgpack and websockets
-are installed, the server's side (`server` and what it uses) where torch is.
+This module imports nothing. The robot's side (`wire`, `metadata`, `client`) needs only numpy, msgpack and websockets.
+The server's side (`server` and its imports) needs torch.
 """

@@ -1,4 +1,4 @@
-"""Who may connect: rules on the Host and Origin of a request and on its API key."""
+"""Rules on who may connect: a request's Host, Origin and API key."""
 
 import hmac
 import ipaddress
@@ -13,13 +13,13 @@ from websockets.datastructures import Headers
 from egorecovery.errors import ServingError
 
 SHORTEST_KEY = 16
-# The stock client of openpi connects to 0.0.0.0 by default, and sends that as its Host header.
+# openpi's client connects to 0.0.0.0 by default and sends that as its Host header.
 ALWAYS_ALLOWED = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - compared, not bound to
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """An answer to a request that may not pass."""
+    """The answer to a refused request."""
 
     status: HTTPStatus
     reason: str  # a word for logs and metrics
@@ -28,20 +28,20 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True)
 class AccessRules:
-    """What is checked before a connection becomes a WebSocket."""
+    """Checks made before a connection becomes a WebSocket."""
 
     api_key: str | None = None
-    hosts: frozenset[str] = frozenset()  # names that requests may be addressed to, beside this machine's own address
+    hosts: frozenset[str] = frozenset()  # Host names that are allowed besides this machine's own address
 
     def refusal(self, headers: Headers, local: str, needs_key: bool = True) -> Refusal | None:
-        """None where a request may pass. `local` is the address it came in on."""
+        """Why a request is refused, or None. `local` is the address it arrived at."""
         hosts = headers.get_all("Host")
         if len(hosts) != 1 or (named := host_name(hosts[0])) is None:
             return Refusal(HTTPStatus.BAD_REQUEST, "host", "the request must have one Host header")
         if named not in ALWAYS_ALLOWED | self.hosts | {local}:
             text = f"host '{named:.80}' is not allowed; start the server with --allow-host {named:.80}"
             return Refusal(HTTPStatus.FORBIDDEN, "host", text)
-        # Robots send no Origin. A browser does, and a page from elsewhere must not reach the robot through it.
+        # Robots send no Origin. Browsers do, and a page of another site must not reach the robot through one.
         if any(_authority(origin) != hosts[0].lower() for origin in headers.get_all("Origin")):
             return Refusal(HTTPStatus.FORBIDDEN, "origin", "web pages of other origins may not connect")
         if self.api_key is not None and needs_key and not self._knows_key(headers.get_all("Authorization")):
@@ -56,10 +56,10 @@ class AccessRules:
 
 
 def host_name(header: str) -> str | None:
-    """The name in a Host header, without port and brackets; None where it is not one."""
+    """The name in a Host header, without port and brackets; None if it is malformed."""
     try:
         split = urlsplit(f"//{header}")
-        _ = split.port  # raises where it is not a number
+        _ = split.port  # raises if it is not a number
     except ValueError:
         return None
     plain = split.hostname and not (split.username or split.path or split.query or split.fragment)
@@ -83,7 +83,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read_api_key(path: Path) -> str:
-    """The key in a file: one line."""
+    """The API key in a file of one line."""
     try:
         key = path.read_text("utf-8").strip()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A connection to a policy server, for the robot's computer: needs numpy, msgpack and websockets, nothing else."""
+"""A client of the policy server, for the robot's computer. It needs only numpy, msgpack and websockets."""
 
 import math
 import socket
@@ -21,7 +21,7 @@ from egorecovery.serving.metadata import ServerMetadata
 from egorecovery.serving.wire import DEFAULT_LIMITS, decode, encode
 
 OPEN_S = 10.0  # for the connection and the server's first message
-SEND_S = 2.0  # for the server to take an observation, or more of it
+SEND_S = 2.0  # for the server to accept more of an observation
 CLOSE_S = 1.0
 SHOWN = 200  # characters of a server's own text
 
@@ -37,7 +37,7 @@ class Reply:
 
 
 class PolicyClient:
-    """One connection. Used by one thread; closed after anything went wrong, because a late answer may still come."""
+    """One connection, for one thread. It is closed after any error, because a late answer may still arrive."""
 
     def __init__(self, url: str, *, api_key: str | None = None, open_s: float = OPEN_S) -> None:
         self.url = url
@@ -48,21 +48,21 @@ class PolicyClient:
                 connect(
                     url,
                     additional_headers=headers,
-                    compression=None,  # pictures do not compress, and it would cost milliseconds
+                    compression=None,  # pictures do not compress further, and trying costs milliseconds
                     max_size=DEFAULT_LIMITS.bytes,
                     open_timeout=open_s,
                     close_timeout=CLOSE_S,
-                    proxy=None,  # a robot's commands never go through a proxy from an environment variable
+                    proxy=None,  # a robot's commands must not go through a proxy set in the environment
                 )
             )
         except InvalidStatus as error:
             raise ServerError(f"{url}: {_refusal(error.response)}") from None
         except (InvalidURI, InvalidHandshake, OSError) as error:
             raise ServerError(
-                f"{url}: no policy server answers there ({_words(error)}); start one with 'egorecovery serve RUN', and "
-                "give its address as ws://HOST:PORT"
+                f"{url}: no policy server answers there ({_reason(error)}); start one with 'egorecovery serve RUN', "
+                "and give its address as ws://HOST:PORT"
             ) from None
-        # Without this a server that reads nothing blocks `send`, and whoever waits for it, for ever.
+        # Without this, a server that stops reading would block `send` forever.
         self._socket.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(SEND_S), 0))
         try:
             self.metadata = ServerMetadata.from_message(self._received(open_s))
@@ -74,13 +74,13 @@ class PolicyClient:
             raise
 
     def infer(self, observation: Mapping[str, Any], timeout_s: float) -> Reply:
-        """The server's answer to `state`, `images` and, optionally, `prompt`."""
+        """The server's reply to a map of `state`, `images` and, optionally, `prompt`."""
         try:
             self._socket.send(encode(dict(observation)))
             answer = self._received(timeout_s)
             return _reply(answer, self.metadata)
         except ConnectionClosed as error:
-            raise self._broken(f"the server is gone ({_words(error)})") from None
+            raise self._broken(f"the server is gone ({_reason(error)})") from None
         except WireError as error:
             raise self._broken(str(error)) from None
         except ServerError:
@@ -92,7 +92,7 @@ class PolicyClient:
         return ServerError(f"{self.url}: {why}")
 
     def _abandon(self) -> None:
-        """Closes without the handshake, for which a robot that must stop would wait."""
+        """Closes without the closing handshake, which would delay a robot that must stop."""
         with suppress(OSError):
             self._socket.socket.shutdown(socket.SHUT_RDWR)
         self.close()
@@ -103,7 +103,7 @@ class PolicyClient:
         except TimeoutError:
             raise ServerSilent(f"{self.url}: no answer within {timeout_s:g} s") from None
         except ConnectionClosed as error:
-            raise ServerError(f"{self.url}: the server is gone ({_words(error)})") from None
+            raise ServerError(f"{self.url}: the server is gone ({_reason(error)})") from None
         if isinstance(message, str):  # how this protocol reports errors
             raise ServerError(f"{self.url}: the server says: {_printable(message)}")
         return decode(message)
@@ -121,7 +121,7 @@ class PolicyClient:
 
 
 def _refusal(response: Response) -> str:
-    """Why a server that is there let nobody in."""
+    """Why a running server refused the connection."""
     if response.status_code == HTTPStatus.UNAUTHORIZED:
         return "the server wants an API key: give the one it was started with, by --api-key-file FILE"
     text = _printable((response.body or b"").decode("utf-8", "replace"))
@@ -129,7 +129,7 @@ def _refusal(response: Response) -> str:
 
 
 def _reply(answer: object, metadata: ServerMetadata) -> Reply:
-    """What may be executed; anything else is refused with its reason."""
+    """The reply, checked. Anything that must not be executed is refused."""
     if not isinstance(answer, Mapping):
         raise WireError(f"an answer is a map, got {type(answer).__name__}")
     actions = answer.get("actions")
@@ -165,11 +165,11 @@ def _kind(value: object) -> str:
     return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
-def _words(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return _printable(str(error)) or type(error).__name__
 
 
 def _printable(text: str) -> str:
-    """A server's text for our terminal: one line, no control characters."""
+    """A server's text made safe for the terminal: one line, no control characters."""
     line = "".join(letter if letter.isprintable() else " " for letter in text[:SHOWN])
     return line.strip()

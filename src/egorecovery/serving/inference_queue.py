@@ -1,4 +1,4 @@
-"""The queue of observations of all robots, and the one thread that computes their chunks."""
+"""The queue of all robots' observations, and the single thread that computes their chunks."""
 
 import asyncio
 import threading
@@ -22,14 +22,14 @@ class _Request:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """Other work that only the policy's thread may do."""
+    """Other work that must run on the policy's thread."""
 
     work: Callable[[], object]
     done: "asyncio.Future"
 
 
 class InferenceQueue:
-    """Batches what waits together. The policy is touched by its own thread only, and replaced between two batches."""
+    """Batches waiting observations. One thread alone uses the policy, and replaces it between two batches."""
 
     def __init__(self, policy: ServedPolicy, *, batch: int, room: int, metrics: Metrics) -> None:
         self.policy = policy
@@ -46,7 +46,7 @@ class InferenceQueue:
         return self._waiting.qsize()
 
     async def start(self) -> None:
-        """With a warm policy."""
+        """Starts the thread and warms up the policy."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
         await self._on_policy_thread(lambda: self.policy.warm_up(self._batch))
@@ -56,7 +56,7 @@ class InferenceQueue:
             await self._on_policy_thread(self._end)
 
     async def answer(self, prepared: Prepared) -> Chunk:
-        """Refused where too many wait. A request is computed even where its robot has disconnected since."""
+        """The chunk of an observation; refused if too many wait. It is computed even if its robot disconnects."""
         assert self._loop is not None
         if self._waiting.qsize() >= self._room:
             raise ServingError("too many observations are waiting; try again later")
@@ -65,7 +65,7 @@ class InferenceQueue:
         return await request.chunk
 
     async def replace(self, policy: ServedPolicy) -> None:
-        """The old policy answers until the new one is warm."""
+        """Replaces the policy. The old one answers until the new one is warm."""
 
         def warm_then_swap() -> None:
             policy.warm_up(self._batch)
@@ -95,7 +95,7 @@ class InferenceQueue:
                     self._deliver([task.done], error)
 
     def _taken(self) -> tuple[list[_Request], _Task | None]:
-        """The next observations, at most one batch, and the task behind them."""
+        """The next observations, at most one batch, and the task that follows them."""
         batch: list[_Request] = []
         taken = self._waiting.get()
         while isinstance(taken, _Request):
@@ -113,7 +113,7 @@ class InferenceQueue:
         futures = [request.chunk for request in batch]
         try:
             self._deliver(futures, self.policy.answer([request.prepared for request in batch]))
-        except Exception as error:  # the connections report it; the queue continues
+        except Exception as error:  # reported to the connections; the queue continues
             self._deliver(futures, error)
 
     def _deliver(self, futures: list[asyncio.Future], results: "list | Exception") -> None:
@@ -121,12 +121,12 @@ class InferenceQueue:
         self._loop.call_soon_threadsafe(self._set, futures, results)
 
     def _set(self, futures: list[asyncio.Future], results: "list | Exception") -> None:
-        """On the event loop."""
+        """Delivers chunks. Runs on the event loop."""
         if not isinstance(results, Exception) and isinstance(results[0], Chunk):
             self._metrics.batches += 1
             self._metrics.inference_s.add(results[0].inference_s)
         for index, future in enumerate(futures):
-            if future.done():  # its robot is gone
+            if future.done():  # its robot has disconnected
                 continue
             if isinstance(results, Exception):
                 future.set_exception(results)

@@ -9,7 +9,7 @@ logger = logging.getLogger("egorecovery.serving")
 
 
 class JsonFormatter(logging.Formatter):
-    """Time, level, event, then the event's own fields; a traceback is one more field."""
+    """Formats time, level, event, the event's fields and, if any, a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -28,7 +28,7 @@ def log(event: str, level: int = logging.INFO, exc_info: bool = False, **fields:
 
 
 def write_json_logs(stream: TextIO, level: int = logging.INFO) -> None:
-    """Sends this package's log to a stream, and warnings of the WebSocket library with it."""
+    """Sends this package's log and warnings of the WebSocket library to a stream."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())
     for name, least in (("egorecovery.serving", level), ("websockets", logging.WARNING)):

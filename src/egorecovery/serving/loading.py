@@ -1,4 +1,4 @@
-"""From a training run's folder to a policy that can be served."""
+"""Loads a policy for serving from a training run's folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +14,9 @@ from egorecovery.storage.checksummed_json import file_sha256
 
 @dataclass(frozen=True, kw_only=True)
 class PolicySettings:
-    """How a checkpoint is served."""
+    """Which checkpoint is served, and how."""
 
-    run: Path  # a training run, whose latest checkpoint is meant, or one checkpoint
+    run: Path  # a checkpoint, or a training run, whose latest checkpoint is used
     device: str = "auto"
     acceleration: accelerator.Mode = "auto"
     client_hz: float = 50.0
@@ -38,7 +38,7 @@ def load_served(settings: PolicySettings, arms: Arms | None) -> ServedPolicy:
 
 
 def _fit(saved: Checkpoint, asked: Fit | None) -> Fit:
-    """The rule that the policy was trained with, where its checkpoint names one; then no other is accepted."""
+    """The picture fit of the policy. A checkpoint that names its fit accepts no other."""
     own = saved.config.picture_fit
     if own == "exact":
         return asked or own

@@ -1,4 +1,4 @@
-"""The first message of a connection: what the server expects and answers, so that a client can refuse a mismatch."""
+"""The first message of a connection: the server's inputs and outputs, so that a client can refuse a mismatch."""
 
 import math
 from collections.abc import Mapping
@@ -10,26 +10,26 @@ from egorecovery.errors import WireError
 AnswerSpace = Literal["joint", "effector"]
 Fit = Literal["letterbox", "crop", "exact"]
 
-# What the cameras of an ALOHA robot are called on the wire, and what this project calls them.
+# Camera names of ALOHA robots on the wire, and the names in this project.
 ALOHA_CAMERAS = {"cam_high": "head", "cam_left_wrist": "left_wrist", "cam_right_wrist": "right_wrist"}
-IGNORED_CAMERAS = frozenset({"cam_low"})  # of ALOHA; no policy here looks through it
+IGNORED_CAMERAS = frozenset({"cam_low"})  # of ALOHA; no policy here uses it
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerMetadata:
-    """The first message of a connection, as a map of plain values under these names."""
+    """The first message of a connection. On the wire it is a map of plain values under these names."""
 
-    action_hz: float  # rate at which the steps of a chunk are to be played
+    action_hz: float  # rate at which the steps of a chunk must be played
     policy_hz: float  # rate the policy was trained at; chunks are resampled from it
     horizon: int  # steps of a chunk, at action_hz
     action_space: AnswerSpace  # joint: 14 targets (6 joints and a gripper per arm); effector: 20, two poses
     action_dim: int
     state_dim: int  # of `state` in observations: always joints, left arm first
-    cameras: tuple[str, ...]  # that must be in `images`; ALOHA's names for them are accepted as well
-    image_size: int  # side in pixels that the policy sees
-    picture_fit: Fit  # how pictures of another size are brought to it
-    hidden_embodiment: bool  # the policy wants pictures without arms
-    model: str  # in words
+    cameras: tuple[str, ...]  # required in `images`; ALOHA's names for them are accepted too
+    image_size: int  # side of the policy's pictures in pixels
+    picture_fit: Fit  # how pictures of other sizes are fitted
+    hidden_embodiment: bool  # the policy needs pictures without arms
+    model: str  # a description
     checkpoint: str  # SHA-256 of the checkpoint's card
 
     def __post_init__(self) -> None:
@@ -48,7 +48,7 @@ class ServerMetadata:
 
     @classmethod
     def from_message(cls, message: object) -> "ServerMetadata":
-        """Further keys are ignored: a newer server may say more."""
+        """Metadata from a received message. Unknown keys are ignored, because a newer server may send more."""
         if not isinstance(message, Mapping):
             raise WireError(f"metadata must be a map, got {type(message).__name__}")
         missing = [field.name for field in fields(cls) if field.name not in message]

@@ -1,4 +1,4 @@
-"""Counters and histograms of a server, in the text format that Prometheus reads."""
+"""Counters and histograms of a server, in Prometheus text format."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -12,7 +12,7 @@ PREFIX = "egorecovery"
 
 @dataclass
 class Histogram:
-    """How often a value was at most each bound."""
+    """A cumulative histogram: how often a value was at most each bound."""
 
     bounds: tuple[float, ...]
     counts: list[int] = field(default_factory=list)
@@ -26,16 +26,16 @@ class Histogram:
         self.total += value
 
     def lines(self, name: str) -> list[str]:
-        so_far, found = 0, []
-        for bound, count in zip((*(f"{each:g}" for each in self.bounds), "+Inf"), self.counts, strict=True):
+        so_far, lines = 0, []
+        for bound, count in zip((*(f"{edge:g}" for edge in self.bounds), "+Inf"), self.counts, strict=True):
             so_far += count
-            found.append(f'{name}_bucket{{le="{bound}"}} {so_far}')
-        return [*found, f"{name}_sum {self.total:.9g}", f"{name}_count {so_far}"]
+            lines.append(f'{name}_bucket{{le="{bound}"}} {so_far}')
+        return [*lines, f"{name}_sum {self.total:.9g}", f"{name}_count {so_far}"]
 
 
 @dataclass
 class Metrics:
-    """All that a server counts; used on its event loop only."""
+    """All counters of a server. Used on its event loop only."""
 
     requests: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(OUTCOMES, 0)))
     refusals: Counter[str] = field(default_factory=Counter)  # of connections, by reason
@@ -49,15 +49,15 @@ class Metrics:
     def text(self, model: str, checkpoint: str, waiting: int) -> str:
         lines: list[str] = []
 
-        def add(name: str, kind: str, words: str, values: list[str]) -> None:
-            lines.extend([f"# HELP {PREFIX}_{name} {words}", f"# TYPE {PREFIX}_{name} {kind}", *values])
+        def add(name: str, kind: str, help_text: str, values: list[str]) -> None:
+            lines.extend([f"# HELP {PREFIX}_{name} {help_text}", f"# TYPE {PREFIX}_{name} {kind}", *values])
 
-        def counted(name: str, label: str, counts: Counter[str], words: str) -> None:
+        def counted(name: str, label: str, counts: Counter[str], help_text: str) -> None:
             values = [f'{PREFIX}_{name}{{{label}="{key}"}} {count}' for key, count in sorted(counts.items())]
-            add(name, "counter", words, values)
+            add(name, "counter", help_text, values)
 
-        def gauge(name: str, value: int, words: str, kind: str = "gauge") -> None:
-            add(name, kind, words, [f"{PREFIX}_{name} {value}"])
+        def gauge(name: str, value: int, help_text: str, kind: str = "gauge") -> None:
+            add(name, kind, help_text, [f"{PREFIX}_{name} {value}"])
 
         counted("requests_total", "outcome", self.requests, "Observations received, by outcome.")
         counted("refused_connections_total", "reason", self.refusals, "Connections refused, by reason.")
@@ -65,12 +65,12 @@ class Metrics:
         gauge("batches_total", self.batches, "Inferences, of one or more observations.", "counter")
         gauge("clients", self.clients, "Robots connected.")
         gauge("waiting_observations", waiting, "Observations in the queue.")
-        for name, histogram, words in (
+        for name, histogram, help_text in (
             ("inference_seconds", self.inference_s, "Time of one inference of the policy."),
             ("request_seconds", self.request_s, "Time from an observation's arrival to its reply's departure."),
             ("gate", self.gate, "The gate of every chunk: probability that correction is needed."),
         ):
-            add(name, "histogram", words, histogram.lines(f"{PREFIX}_{name}"))
+            add(name, "histogram", help_text, histogram.lines(f"{PREFIX}_{name}"))
         labels = f'model="{_escaped(model)}",checkpoint="{_escaped(checkpoint)}"'
         add("model_info", "gauge", "The policy that answers.", [f"{PREFIX}_model_info{{{labels}}} 1"])
         return "\n".join(lines) + "\n"

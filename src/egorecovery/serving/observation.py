@@ -1,4 +1,4 @@
-"""What a robot sends: a decoded message of the wire as a checked observation."""
+"""A robot's observation, checked, from a decoded wire message."""
 
 # A joints and grippers, H W height and width of a picture
 
@@ -15,7 +15,7 @@ LARGEST_SIDE_PX = 4096
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Observation:
-    """One moment of a robot, in the order of the policy's cameras."""
+    """One observation, with pictures in the order of the policy's cameras."""
 
     state_A: np.ndarray  # float64: six joint angles and a gripper per arm, left arm first
     pictures: tuple[np.ndarray, ...]  # uint8 (H, W, 3) each, of the robot's own size
@@ -23,42 +23,42 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class CameraNames:
-    """Which picture of a message is which camera of the policy."""
+    """Maps picture names on the wire to the policy's cameras."""
 
     cameras: tuple[str, ...]  # the policy's
-    names: Mapping[str, str] = field(default_factory=dict)  # further names on the wire, to the policy's
+    names: Mapping[str, str] = field(default_factory=dict)  # additional wire names, to the policy's names
 
     def __post_init__(self) -> None:
         known = {*self.cameras, *ALOHA_CAMERAS.values()}
         for name, camera in self.names.items():
             if camera not in known:
-                raise ServingError(f"camera '{name}' is said to be '{camera}'; known are {', '.join(sorted(known))}")
+                raise ServingError(f"camera '{name}' is mapped to '{camera}'; known are {', '.join(sorted(known))}")
 
     def chosen(self, images: Mapping[str, object]) -> tuple[object, ...]:
-        """The policy's pictures in its order. Names that mean nothing here are refused: one may be a typing error."""
+        """The policy's pictures in its order. Unknown names are refused, because one may be a typing error."""
         known = {**{camera: camera for camera in self.cameras}, **ALOHA_CAMERAS, **self.names}
-        found: dict[str, object] = {}
+        pictures: dict[str, object] = {}
         for name, picture in images.items():
             if name in IGNORED_CAMERAS and name not in self.names:
                 continue
             if name not in known:
                 raise ServingError(f"there is no camera '{name:.60}'; {self._wanted()}")
-            if known[name] in found:
+            if known[name] in pictures:
                 raise ServingError(f"two pictures are of camera '{known[name]}'; {self._wanted()}")
-            found[known[name]] = picture
-        missing = [camera for camera in self.cameras if camera not in found]
+            pictures[known[name]] = picture
+        missing = [camera for camera in self.cameras if camera not in pictures]
         if missing:
             raise ServingError(f"the observation lacks camera '{missing[0]}'; {self._wanted()}")
-        return tuple(found[camera] for camera in self.cameras)
+        return tuple(pictures[camera] for camera in self.cameras)
 
     def _wanted(self) -> str:
         aloha = {camera: name for name, camera in ALOHA_CAMERAS.items()}
         named = [f"{camera} (or {aloha[camera]})" if camera in aloha else camera for camera in self.cameras]
-        return f"the policy looks through {', '.join(named)}; other names are given to the server with --camera"
+        return f"the policy's cameras are {', '.join(named)}; map other names with the server's --camera"
 
 
 def observation_of(message: object, cameras: CameraNames, state_dim: int) -> Observation:
-    """A checked observation. Keys of other protocols' policies, such as `prompt`, are ignored."""
+    """A checked observation from a message. Other keys, such as `prompt`, are ignored."""
     if not isinstance(message, Mapping):
         raise ServingError(f"an observation must be a map with 'state' and 'images', got {type(message).__name__}")
     images = message.get("images")

@@ -1,4 +1,4 @@
-"""A policy as one ONNX file: bytes and joint angles in, targets, gate and intent out; normalisation is in the graph."""
+"""Exports a policy as one ONNX file: pictures and joints in; targets, gate and intent out; with normalisation."""
 
 # B observations, V views, S picture side, H horizon, A action dimensions, C intent dimensions
 
@@ -32,19 +32,19 @@ from egorecovery.storage.checksummed_json import file_sha256
 
 OPSET = 18
 LARGEST_BYTES = 2**31 - 1  # of one ONNX file, a limit of its format
-TOLERANCE = 1e-3  # of normalised actions: what two libraries' sums may differ by
+TOLERANCE = 1e-3  # of normalised actions, for rounding differences between two libraries
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parity:
-    """How far onnxruntime's answers are from PyTorch's, on random observations."""
+    """Differences between onnxruntime's and PyTorch's outputs on random observations."""
 
     observations: int
     worst: dict[str, float]  # largest difference by output; actions in units of their spread
 
 
 class WholePolicy(nn.Module):
-    """The network with the normalisation that a server computes around it."""
+    """The network with the normalisation that a server applies around it."""
 
     state_centre_A: Tensor
     state_spread_A: Tensor
@@ -84,7 +84,7 @@ class WholePolicy(nn.Module):
         return actions_BHA, gate_B, intent_BC
 
     def _blended(self, output_BHO: Tensor, here_BA: Tensor, near_m: float) -> Tensor:
-        """`near_and_far.blended`, in the graph: positions predicted twice as one."""
+        """`near_and_far.blended` in the graph: blends the two predictions of positions."""
         far_BHA, way_BHN = output_BHO.split([here_BA.shape[1], len(self.positions_N)], dim=-1)
         here_B1N, spread_N = here_BA[:, None, self.positions_N], self.action_spread_A[self.positions_N]
         way_m_BHEX = (way_BHN * spread_N).unflatten(-1, (EFFECTORS, -1))
@@ -95,7 +95,7 @@ class WholePolicy(nn.Module):
 
 
 def export_onnx(run: Path, out: Path) -> Parity:
-    """Writes the file when onnxruntime gives PyTorch's answers with it, and not otherwise."""
+    """Writes the file only if onnxruntime reproduces PyTorch's outputs with it."""
     if out.suffix != ".onnx":
         raise ServingError(f"--out {out}: the file's name must end in .onnx")
     if not out.parent.is_dir():
@@ -153,7 +153,7 @@ def _write(whole: WholePolicy, saved: Checkpoint, draft: Path) -> None:
 
 
 def _properties(saved: Checkpoint) -> dict[str, str]:
-    """What a program needs to know to use the file; texts, as ONNX wants them."""
+    """Metadata for programs that use the file, as text, which ONNX requires."""
     config = saved.config
     return {
         "cameras": ",".join(config.cameras),
@@ -176,7 +176,7 @@ def observations(config: PolicyConfig, count: int, seed: int) -> tuple[Tensor, T
 
 
 def compare(whole: WholePolicy, config: PolicyConfig, file: Path, batches: tuple[int, ...] = (1, 3)) -> Parity:
-    """Random observations in batches of other sizes than the export's."""
+    """Compares outputs on random observations, in batch sizes other than the export's."""
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     worst = dict.fromkeys(names, 0.0)
@@ -185,8 +185,8 @@ def compare(whole: WholePolicy, config: PolicyConfig, file: Path, batches: tuple
         images, state = observations(config, count, seed)
         with torch.inference_mode():
             wanted = whole(images, state)
-        found = session.run(names, {"images": images.numpy(), "state": state.numpy()})
-        for name, ours, theirs in zip(names, wanted, found, strict=True):
+        answers = session.run(names, {"images": images.numpy(), "state": state.numpy()})
+        for name, ours, theirs in zip(names, wanted, answers, strict=True):
             apart = np.abs(ours.numpy() - np.asarray(theirs)) / (spread_A if name == "actions" else 1)
             worst[name] = float(max(worst[name], apart.max()))  # a NaN stays
     return Parity(observations=sum(batches), worst=worst)

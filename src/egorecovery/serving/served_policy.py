@@ -1,4 +1,4 @@
-"""A policy as it is served: joints and camera pictures in, targets at the robot's rate out."""
+"""A served policy: joints and camera pictures in, targets at the robot's rate out."""
 
 # B observations, V views, S picture side, H steps of a chunk, A action dimensions
 
@@ -34,7 +34,7 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chunk:
-    """What a robot is to do, and why."""
+    """One chunk of actions for a robot, with gate and intent."""
 
     actions_HA: np.ndarray  # at the client's rate
     gate: float | None
@@ -66,9 +66,9 @@ class ServedPolicy:
         self._arms = arms
         self._horizon = horizon
         if self._acts_in_effector_space and arms is None:
-            raise ServingError(f"{source.name} acts in effector space: it needs the robot's arms; give --robot FILE")
+            raise ServingError(f"{source.name} acts in effector space and needs the robot's arms; give --robot FILE")
         if answer == "poses" and not self._acts_in_effector_space:
-            raise ServingError(f"{source.name} acts in joint space: it has no poses to answer with")
+            raise ServingError(f"{source.name} acts in joint space and cannot answer with poses")
         self.fit = PictureFit(source.image_size, fit)
         self.metadata = ServerMetadata(
             action_hz=client_hz,
@@ -86,7 +86,7 @@ class ServedPolicy:
         )
 
     def prepare(self, observation: Observation) -> Prepared:
-        """Fits pictures; any thread."""
+        """Fits pictures. May run on any thread."""
         side = self.fit.image_size
         pictures_VSS3 = self._buffer_for(observation.pictures)
         for into_SS3, picture in zip(pictures_VSS3, observation.pictures, strict=True):
@@ -100,14 +100,14 @@ class ServedPolicy:
         return Prepared(pictures_VSS3=pictures_VSS3, state_A=observation.state_A)
 
     def _buffer_for(self, pictures: Sequence[np.ndarray]) -> np.ndarray:
-        """Memory in the pictures' own order: changing it costs more than all else here, and policies take both."""
+        """A buffer in the pictures' memory layout. Policies accept both layouts; converting costs most of the time."""
         side, views = self.fit.image_size, len(pictures)
         if all(picture.strides[2] > picture.strides[1] for picture in pictures):  # channels first
             return np.empty((views, 3, side, side), np.uint8).transpose(0, 2, 3, 1)
         return np.empty((views, side, side, 3), np.uint8)
 
     def warm_up(self, batch: int) -> None:
-        """Answers made-up observations of every batch size up to `batch`, so that no robot waits for the first ones."""
+        """Answers blank observations of every batch size up to `batch`, so that no robot waits for the first ones."""
         size, views = self._source.image_size, len(self._source.cameras)
         blank = Prepared(pictures_VSS3=np.zeros((views, size, size, 3), np.uint8), state_A=np.zeros(STATE_DIM))
         for rows in sorted({1, *(2**power for power in range(1, 10) if 2**power < batch), batch}):
@@ -115,7 +115,7 @@ class ServedPolicy:
 
     def answer(self, prepared: Sequence[Prepared]) -> list[Chunk]:
         started_s = time.perf_counter()
-        states_BA = np.stack([each.state_A for each in prepared])
+        states_BA = np.stack([observation.state_A for observation in prepared])
         if self._acts_in_effector_space:
             assert self._arms is not None
             states_BA = self._arms.effector_vectors(states_BA)
@@ -123,21 +123,21 @@ class ServedPolicy:
         decision = self._source.infer(
             prepared[0].pictures_VSS3[None]
             if len(prepared) == 1
-            else np.stack([each.pictures_VSS3 for each in prepared]),
+            else np.stack([observation.pictures_VSS3 for observation in prepared]),
             states_BA.astype(np.float32),
         )
         inference_s = time.perf_counter() - deciding_s
         self._check(decision.action_BHA, decision.gate_B, decision.intent_BC)
         targets = [
-            self._targets(actions_HA, each.state_A)
-            for actions_HA, each in zip(decision.action_BHA, prepared, strict=True)
+            self._targets(actions_HA, observation.state_A)
+            for actions_HA, observation in zip(decision.action_BHA, prepared, strict=True)
         ]
         answering_s = time.perf_counter() - started_s
         return [
             Chunk(
                 actions_HA=actions_HA,
                 gate=None if decision.gate_B is None else float(decision.gate_B[row]),
-                intent=None if decision.intent_BC is None else [float(each) for each in decision.intent_BC[row]],
+                intent=None if decision.intent_BC is None else [float(x) for x in decision.intent_BC[row]],
                 unreachable=unreachable,
                 inference_s=inference_s,
                 answering_s=answering_s,
@@ -146,7 +146,7 @@ class ServedPolicy:
         ]
 
     def _check(self, action_BHA: np.ndarray, *others: np.ndarray | None) -> None:
-        """A robot must never get values that are not finite, nor a chunk of another length than the metadata say."""
+        """Refuses values that are not finite, and chunks of another length than the metadata state."""
         if not all(np.isfinite(part).all() for part in (action_BHA, *others) if part is not None):
             raise ServingError(f"{self._source.name} answered with values that are not finite")
         if action_BHA.ndim != 3 or action_BHA.shape[1] != self._horizon:
@@ -155,24 +155,24 @@ class ServedPolicy:
             )
 
     def _targets(self, actions_HA: np.ndarray, joints_A: np.ndarray) -> tuple[np.ndarray, int]:
-        """A chunk in the space and at the rate of the client, and how many of its poses are out of reach."""
+        """A chunk in the client's space and rate, and the number of its poses that are out of reach."""
         unreachable = 0
         if self._acts_in_effector_space and self._answer == "joints":
             assert self._arms is not None
             solved = self._arms.joint_chunk(actions_HA, joints_A)
             actions_HA, unreachable = solved.joints, solved.unreachable
         at_rate_HA = at_client_rate(actions_HA, self.metadata.action_hz)
-        # Predicted axes, and those between two steps, are neither unit nor orthogonal.
+        # Predicted and interpolated axes are neither unit nor orthogonal.
         return (pack(unpack(at_rate_HA)) if self._answer == "poses" else at_rate_HA), unreachable
 
 
 def steps_at(horizon: int, client_hz: float) -> int:
-    """Steps that a chunk of `horizon` steps at 25 Hz has at another rate: it lasts as long."""
+    """The number of steps at another rate that last as long as `horizon` steps at 25 Hz."""
     return max(1, round(horizon * client_hz / RATE_HZ))
 
 
 def at_client_rate(actions_HA: np.ndarray, client_hz: float) -> np.ndarray:
-    """Step k is the target at k / client_hz after the observation: linear between steps, the last one is held."""
+    """A chunk resampled linearly: step k is the target k / client_hz after the observation; the last one is held."""
     if client_hz == RATE_HZ:
         return actions_HA
     horizon = len(actions_HA)

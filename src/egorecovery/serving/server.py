@@ -1,4 +1,4 @@
-"""The policy server: openpi's WebSocket protocol, with limits on everything that a client can send."""
+"""The policy server: openpi's WebSocket protocol, with limits on everything a client can send."""
 
 import asyncio
 import contextlib
@@ -24,13 +24,13 @@ from egorecovery.serving.observation import CameraNames, Observation, observatio
 from egorecovery.serving.served_policy import Chunk, Prepared, ServedPolicy
 from egorecovery.serving.wire import DEFAULT_LIMITS, Limits, decode, encode
 
-FRAMES_AHEAD = 2  # messages of one client that are read before they are answered; then TCP makes it wait
-WRITE_AHEAD_BYTES = 256 * 2**10  # replies of one client in memory; then it counts as slow
+FRAMES_AHEAD = 2  # messages of one client read before they are answered; then TCP makes the client wait
+WRITE_AHEAD_BYTES = 256 * 2**10  # replies of one client in memory; beyond it, the client counts as slow
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """Where a server listens, whom it lets in, and what a client may cost."""
+    """Address, access rules and limits per client."""
 
     host: str = "127.0.0.1"
     port: int = 8000  # 0: any free one
@@ -53,7 +53,7 @@ class ServerSettings:
 
 
 class PolicyServer:
-    """A running server; made by `serving`."""
+    """A running server. `serving` makes one."""
 
     def __init__(self, policy: ServedPolicy, settings: ServerSettings) -> None:
         self._settings = settings
@@ -64,12 +64,12 @@ class PolicyServer:
 
     @property
     def policy(self) -> ServedPolicy:
-        """The current one."""
+        """The current policy."""
         return self._queue.policy
 
     @property
     def waiting(self) -> int:
-        """Observations in the queue."""
+        """The number of observations in the queue."""
         return self._queue.waiting
 
     @property
@@ -85,7 +85,7 @@ class PolicyServer:
             settings.host,
             settings.port,
             process_request=self._request,
-            compression=None,  # pictures and floats do not shrink, and a small message must not become a large one
+            compression=None,  # pictures do not compress, and a small message must not inflate to a large one
             max_size=settings.limits.bytes,
             max_queue=FRAMES_AHEAD,
             write_limit=WRITE_AHEAD_BYTES,
@@ -105,7 +105,7 @@ class PolicyServer:
         log("stopped")
 
     async def reload(self, load: Callable[[], ServedPolicy]) -> bool:
-        """Replaces the policy by another checkpoint's. Where that one cannot be used, the old policy stays."""
+        """Loads another checkpoint's policy. If that fails, the old policy stays."""
         try:
             policy = await asyncio.to_thread(load)
             self._require_same_metadata(policy)
@@ -123,7 +123,7 @@ class PolicyServer:
         return False
 
     def _require_same_metadata(self, policy: ServedPolicy) -> None:
-        """Connected robots rely on the metadata that they got."""
+        """Refuses a policy whose metadata differ, because connected robots rely on what they received."""
         old, new = self.policy.metadata.to_message(), policy.metadata.to_message()
         for name in old:
             if name not in ("model", "checkpoint") and old[name] != new[name]:
@@ -186,7 +186,7 @@ class PolicyServer:
 
 
 class Client:
-    """One connection: its state belongs to it alone."""
+    """One connection and its state."""
 
     def __init__(self, connection: ServerConnection, server: PolicyServer) -> None:
         self._connection = connection
@@ -247,7 +247,7 @@ class Client:
         }
 
     async def _refuse(self, outcome: str, problem: str) -> None:
-        """The problem in words, then the close code of openpi's server."""
+        """Sends the problem as text, then closes with the code of openpi's server."""
         log("bad request", logging.WARNING, peer=self.peer, outcome=outcome, reason=problem)
         with contextlib.suppress(ConnectionClosed):
             await self._server.send(self._connection, problem)
@@ -256,7 +256,7 @@ class Client:
 
 @asynccontextmanager
 async def serving(policy: ServedPolicy, settings: ServerSettings) -> AsyncIterator[PolicyServer]:
-    """A server for the time of a block."""
+    """Runs a server while the block runs."""
     server = PolicyServer(policy, settings)
     try:
         await server.start()

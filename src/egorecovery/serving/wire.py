@@ -1,8 +1,8 @@
 """The openpi protocol's messages: msgpack with numpy arrays inside. Received bytes are checked before use.
 
-An array travels as the map {b"__ndarray__": True, b"data": bytes, b"dtype": "<f4", b"shape": [2, 3]}, a numpy scalar
-as {b"__npgeneric__": True, b"data": 1.5, b"dtype": "<f8"}. `decode` reads such messages, lets only `WireError` escape,
-and allocates no more than a small multiple of the message's own length whatever the message claims.
+An array is sent as the map {b"__ndarray__": True, b"data": bytes, b"dtype": "<f4", b"shape": [2, 3]}, a numpy scalar as
+{b"__npgeneric__": True, b"data": 1.5, b"dtype": "<f8"}. `decode` raises only `WireError`. It allocates no more than a
+small multiple of the message's length, whatever the message claims.
 """
 
 import math
@@ -27,7 +27,7 @@ _MOST_DIMENSIONS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a message may be at most. The defaults fit four colour pictures of 640 x 480 and their state."""
+    """Limits of a message. The defaults fit four colour pictures of 640 x 480 and their state."""
 
     bytes: int = 8 * 2**20
     depth: int = 8  # of maps and lists inside each other; an observation has four
@@ -39,7 +39,7 @@ DEFAULT_LIMITS = Limits()
 
 
 def encode(message: object) -> bytes:
-    """The bytes of a message of maps, lists, texts, numbers, arrays and numpy scalars."""
+    """The encoded message. It may hold maps, lists, texts, numbers, arrays and numpy scalars."""
     try:
         return msgpack.Packer(default=_packed).pack(message)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -47,7 +47,7 @@ def encode(message: object) -> bytes:
 
 
 def decode(message: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:
-    """The value that a message holds. Arrays are read-only."""
+    """The decoded message. Arrays are read-only."""
     check_structure(message, limits)
     try:
         return msgpack.unpackb(
@@ -58,12 +58,12 @@ def decode(message: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:
 
 
 def check_structure(message: bytes | bytearray, limits: Limits) -> None:
-    """Walks from header to header and builds nothing: what is within limits here is safe to unpack."""
+    """Refuses a message beyond the limits. It reads headers only, so checking allocates nothing."""
     size = len(message)
     if size > limits.bytes:
         raise WireError(f"the message has {size} bytes; at most {limits.bytes} are read")
     at, items = 0, 0
-    to_come = [1]  # values, of each open map or list; the message itself is one value
+    to_come = [1]  # values left in each open map or list; the message itself is one value
     while to_come:
         if not to_come[-1]:
             to_come.pop()
@@ -89,18 +89,18 @@ def check_structure(message: bytes | bytearray, limits: Limits) -> None:
         raise WireError(f"the message continues after its value ({size - at} bytes)")
 
 
-# First bytes whose length follows them: bytes of that length, and what it counts.
+# Types whose length follows the first byte: width of the length, and what it counts.
 _COUNTED = {
     **{0xC4: (1, "payload"), 0xC5: (2, "payload"), 0xC6: (4, "payload")},  # bytes
     **{0xD9: (1, "payload"), 0xDA: (2, "payload"), 0xDB: (4, "payload")},  # texts
     **{0xDC: (2, "list"), 0xDD: (4, "list"), 0xDE: (2, "map"), 0xDF: (4, "map")},
 }
-# Those of numbers, None and booleans: bytes that follow.
+# Numbers, None and booleans: bytes that follow the first.
 _FIXED = {0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCA: 4, 0xCB: 8} | {0xCC + i: 2 ** (i % 4) for i in range(8)}
 
 
 def _header(message: bytes | bytearray, at: int) -> tuple[int, int | None, int]:
-    """Of the value at an offset: payload bytes, values inside (None where it holds none), where its payload begins."""
+    """The header at an offset: payload bytes, number of values inside (None for a scalar), offset of the payload."""
     first = message[at]
     if first < 0x80 or first >= 0xE0:
         return 0, None, at + 1
@@ -112,7 +112,7 @@ def _header(message: bytes | bytearray, at: int) -> tuple[int, int | None, int]:
         return first & 0x1F, None, at + 1
     if first in _FIXED:
         return _FIXED[first], None, at + 1
-    if first not in _COUNTED:  # extension types, and the one byte that msgpack never uses
+    if first not in _COUNTED:  # extension types, and the one byte that msgpack does not use
         raise WireError(f"the message holds a value of type 0x{first:02x}, which this protocol does not have")
     width, counts = _COUNTED[first]
     after = at + 1 + width
@@ -125,22 +125,22 @@ def _header(message: bytes | bytearray, at: int) -> tuple[int, int | None, int]:
 
 
 def _map(pairs: list[tuple[Any, Any]]) -> Any:
-    found: Message = {}
+    message: Message = {}
     for key, value in pairs:
         if not isinstance(key, str | bytes):
             raise WireError("a map has a key that is neither text nor bytes")
-        if key in found:
+        if key in message:
             raise WireError(f"a map has the key {_shown(key)} twice")
-        found[key] = value
-    if _ARRAY in found:
-        return _array(found)
-    return _scalar(found) if _SCALAR in found else found
+        message[key] = value
+    if _ARRAY in message:
+        return _array(message)
+    return _scalar(message) if _SCALAR in message else message
 
 
-def _array(found: Message) -> np.ndarray:
-    if set(found) != _ARRAY_KEYS or found[_ARRAY] is not True:
+def _array(message: Message) -> np.ndarray:
+    if set(message) != _ARRAY_KEYS or message[_ARRAY] is not True:
         raise WireError("an array must have exactly __ndarray__ = True, data, dtype and shape")
-    dtype, shape, buffer = _dtype(found[b"dtype"]), found[b"shape"], found[b"data"]
+    dtype, shape, buffer = _dtype(message[b"dtype"]), message[b"shape"], message[b"data"]
     if not isinstance(shape, list) or len(shape) > _MOST_DIMENSIONS:
         raise WireError(f"an array's shape must be a list of at most {_MOST_DIMENSIONS} lengths")
     if not all(type(length) is int and length >= 0 for length in shape):
@@ -152,13 +152,13 @@ def _array(found: Message) -> np.ndarray:
     return np.frombuffer(buffer, dtype).reshape(shape)
 
 
-def _scalar(found: Message) -> np.generic:
-    if set(found) != _SCALAR_KEYS or found[_SCALAR] is not True or not isinstance(found[b"data"], Scalar):
+def _scalar(message: Message) -> np.generic:
+    if set(message) != _SCALAR_KEYS or message[_SCALAR] is not True or not isinstance(message[b"data"], Scalar):
         raise WireError("a numpy scalar must have exactly __npgeneric__ = True, a number as data, and dtype")
-    dtype = _dtype(found[b"dtype"])
+    dtype = _dtype(message[b"dtype"])
     try:
         with np.errstate(over="ignore"):
-            return dtype.type(found[b"data"])
+            return dtype.type(message[b"data"])
     except (OverflowError, ValueError, TypeError):
         raise WireError(f"a numpy scalar does not fit its type {dtype}") from None
 
@@ -170,7 +170,7 @@ def _dtype(text: object) -> np.dtype:
 
 
 def _packed(value: object) -> Message:
-    """What msgpack does not know by itself."""
+    """Encodes arrays and numpy scalars, which msgpack does not know."""
     if not isinstance(value, np.ndarray | np.generic):
         raise TypeError(f"{type(value).__name__} has no form in this protocol")
     if not _DTYPE.fullmatch(value.dtype.str):
@@ -182,6 +182,6 @@ def _packed(value: object) -> Message:
 
 
 def _shown(value: object) -> str:
-    """A received value for an error message: shortened."""
+    """A received value, shortened for an error message."""
     text = repr(value)
     return text if len(text) <= 40 else text[:40] + "..."

@@ -27,7 +27,7 @@ from egorecovery.storage.containment import (
     inside,
     is_relative_name,
     remove,
-    strange_files,
+    special_files,
     tree_below,
 )
 
@@ -81,7 +81,7 @@ def repository_type(kind: Kind) -> str:
 
 def files_to_push(folder: Path, kind: Kind) -> list[str]:
     """What belongs to it; of a run only the latest checkpoint."""
-    strange = strange_files(folder)
+    strange = special_files(folder)
     if strange:
         raise SharingError(f"{strange[0]} is a link or a special file: it is not pushed; remove it, or copy the file")
     names = [name for name in files_below(folder) if _belongs(name, kind)]
@@ -159,7 +159,7 @@ def pull(repository: str, folder: Path, check: Callable[[Path], None], *, revisi
         )
     remove(draft / ".cache")
     try:
-        if strange := strange_files(draft):
+        if strange := special_files(draft):
             raise SharingError(f"{strange[0]} is a link or a special file; nothing was pulled")
         _keep_only(wanted, draft)
         check(draft)

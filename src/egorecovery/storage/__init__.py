@@ -1,1 +1,1 @@
-"""Files that survive kills and show damage: atomic writes, checksummed JSON, journals, locks, manifests."""
+"""Files that survive kills and detect damage: atomic writes, checksummed JSON, journals, locks, manifests."""

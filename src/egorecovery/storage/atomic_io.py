@@ -1,4 +1,4 @@
-"""Writes that survive a kill: what is acknowledged is on disk, what is not leaves no trace."""
+"""Writes that survive a kill: acknowledged data are on disk, unacknowledged data leave no trace."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ _FULL = {
 
 @contextmanager
 def explaining_full_disk(path: Path) -> Iterator[None]:
-    """Turns 'no space' in its several forms into one message; everything committed before stays readable."""
+    """Raises one message for the several errors that mean 'no space'. Data committed before stay readable."""
     try:
         yield
     except OSError as error:
@@ -47,7 +47,7 @@ def sync_file(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder and the missing ones above it; their names survive a power cut. One that is there is left."""
+    """Makes a folder and its missing parents, and syncs their names to disk. An existing folder is left as it is."""
     if path.is_dir():
         return
     make_folder(path.parent)
@@ -56,7 +56,7 @@ def make_folder(path: Path) -> None:
 
 
 def sync_tree(root: Path) -> None:
-    """Every file, then every directory that names it."""
+    """Syncs every file below a folder, then every directory that names it."""
     for folder, _, files in os.walk(root, topdown=False):
         for name in files:
             sync_file(Path(folder, name))
@@ -64,10 +64,10 @@ def sync_tree(root: Path) -> None:
 
 
 def remove_drafts_of_the_dead(folder: Path) -> None:
-    """What `write_file` left in a folder when its process was killed. Drafts of those that run are theirs."""
+    """Removes what `write_file` left in a folder when its process was killed. Drafts of running processes stay."""
     for name in os.listdir(folder):
-        found = _DRAFT.fullmatch(name)
-        if found and not _runs(int(found[1])):
+        match = _DRAFT.fullmatch(name)
+        if match and not _runs(int(match[1])):
             (folder / name).unlink(missing_ok=True)
 
 
@@ -76,15 +76,15 @@ def _runs(process: int) -> bool:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # somebody else's
+    except OSError:  # another user's process
         return True
-    return process != os.getpid()  # ours are removed as soon as they are written, so this is an older process's
+    return process != os.getpid()  # this process leaves no drafts: a draft with its number is from an older process
 
 
 def write_file(path: Path, payload: bytes) -> None:
-    """Replaces a file in one step: readers see the old bytes or the new ones."""
+    """Replaces a file in one step. Readers see the old bytes or the new ones."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    draft.unlink(missing_ok=True)  # of a dead process with our number
+    draft.unlink(missing_ok=True)  # left by a dead process with the same number
     try:
         with explaining_full_disk(path), draft.open("xb") as stream:
             stream.write(payload)

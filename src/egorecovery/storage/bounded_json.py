@@ -1,4 +1,4 @@
-"""JSON that somebody else may have written: bounded in size, depth and numbers, each key once, no NaN."""
+"""JSON from untrusted sources: bounded size, depth and numbers, unique keys, no NaN."""
 
 import json
 import math
@@ -10,22 +10,22 @@ from typing import Any
 from egorecovery.errors import EgoRecoveryError, StoreDamaged, UnsafeFile
 from egorecovery.storage.containment import RECORD_BYTES, read_bytes, read_named
 
-DEEPEST = 64
-DIGITS = 1000  # of a whole number: whoever wants a float says which field is too large
+MAX_DEPTH = 64
+MAX_DIGITS = 1000  # of a whole number; the caller that converts it to a float names the field that is too large
 _SURROGATES = re.compile(rb"\\u[dD][89a-fA-F]")
 _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
 class BadJson(ValueError):
-    """Text that is not JSON as we write it; says why."""
+    """Text that is not valid JSON within the limits of this module. The message says why."""
 
 
 def parse_json(payload: bytes) -> Any:
-    """The value; a `BadJson` says what is wrong with it, whatever that is."""
+    """The value. Every defect raises `BadJson`."""
     _require_shallow(payload)
     try:
         value = _DECODER.decode(payload.removeprefix(BOM_UTF8).decode())
-        if _SURROGATES.search(payload):  # half a character, which nothing can be written with again
+        if _SURROGATES.search(payload):  # half a surrogate pair, which cannot be encoded again
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except BadJson:
@@ -37,7 +37,7 @@ def parse_json(payload: bytes) -> Any:
 def read_json(
     path: Path, kind: type[EgoRecoveryError] = StoreDamaged, advice: str = "", largest: int = RECORD_BYTES
 ) -> dict[str, Any]:
-    """An object from a file, or an error of this kind. A missing file is a `FileNotFoundError` all the same."""
+    """A JSON object from a file. Defects raise `kind`; a missing file raises `FileNotFoundError`."""
     try:
         return _object_in(read_bytes(path, largest), path, kind, advice)
     except UnsafeFile as error:
@@ -47,7 +47,7 @@ def read_json(
 def read_named_json(
     path: Path, kind: type[EgoRecoveryError], advice: str = "", largest: int = RECORD_BYTES
 ) -> dict[str, Any]:
-    """The same of a file that a person named, who may name a link; whatever is wrong with it is of this kind."""
+    """A JSON object from a file that a user named, which may be a link. Every error is of this kind."""
     try:
         return _object_in(read_named(path, largest), path, kind, advice)
     except UnsafeFile as error:
@@ -63,22 +63,22 @@ def _object_in(payload: bytes, path: Path, kind: type[EgoRecoveryError], advice:
     try:
         record = parse_json(payload)
         if not isinstance(record, dict):
-            raise BadJson(f"an object is wanted, got {short_repr(record)}")
+            raise BadJson(f"expected an object, got {short_repr(record)}")
     except BadJson as error:
         raise kind(f"{path}: {error}" + (f"; {advice}" if advice else "")) from None
     return record
 
 
 def _require_shallow(payload: bytes) -> None:
-    if payload.count(b"{") + payload.count(b"[") <= DEEPEST:
+    if payload.count(b"{") + payload.count(b"[") <= MAX_DEPTH:
         return
     depth = 0
     for match in _BRACKETS.finditer(payload):
         byte = match.group()[:1]
         if byte in b"{[":
             depth += 1
-            if depth > DEEPEST:
-                raise BadJson(f"not JSON as it is read here: nested more than {DEEPEST} deep")
+            if depth > MAX_DEPTH:
+                raise BadJson(f"JSON nested more than {MAX_DEPTH} deep, which is not read")
         elif byte != b'"':
             depth -= 1
 
@@ -88,13 +88,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise BadJson(f"{short_repr(twice)} is there twice")
+        raise BadJson(f"the key {short_repr(twice)} appears twice")
     return record
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > DIGITS:
-        raise BadJson(f"not JSON as it is read here: a number of {len(digits)} digits")
+    if len(digits) > MAX_DIGITS:
+        raise BadJson(f"JSON with a number of {len(digits)} digits, which is not read")
     return int(digits)
 
 
@@ -106,7 +106,7 @@ def _real(text: str) -> float:
 
 
 def _no_constant(name: str) -> float:
-    raise BadJson(f"not JSON ({name} is no number)")
+    raise BadJson(f"not JSON ({name} is not a number)")
 
 
 def short_repr(value: object) -> str:

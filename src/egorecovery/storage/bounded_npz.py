@@ -1,4 +1,4 @@
-"""npz archives of unknown origin: every member is measured against its own header before it is read."""
+"""npz archives from untrusted sources: every array's size is checked against its header before it is read."""
 
 import os
 import struct
@@ -19,7 +19,7 @@ from egorecovery.storage.containment import open_file
 MAX_MEMBERS = 64
 MAX_BYTES = 512 * 2**20  # of all arrays together; ten minutes of two hands at 30 Hz are 20 MB
 MAX_HEADER_BYTES = 4096
-# What numpy, zipfile and libjpeg raise for files that are cut short, overwritten or something else altogether.
+# Exceptions that numpy, zipfile and libjpeg raise for truncated, overwritten or foreign files.
 DAMAGE = (
     *(ValueError, TypeError, KeyError, IndexError, OverflowError, SyntaxError, TokenError),  # headers
     *(OSError, EOFError, RuntimeError, MemoryError, BadZipFile, zlib.error, struct.error),  # contents
@@ -27,11 +27,11 @@ DAMAGE = (
 
 
 class BadArchive(ValueError):
-    """An archive that is not what is read here; says why."""
+    """An archive that this module does not read. The message says why."""
 
 
 def read_npz(path: Path, kind: type[EgoRecoveryError]) -> dict[str, ndarray]:
-    """All arrays of numbers and short texts; anything else is an error of this kind."""
+    """All arrays of an archive: numbers and short texts. Anything else raises `kind`."""
     try:
         with os.fdopen(open_file(path), "rb") as stream, ZipFile(stream) as archive:
             members = archive.infolist()
@@ -42,7 +42,7 @@ def read_npz(path: Path, kind: type[EgoRecoveryError]) -> dict[str, ndarray]:
     except (BadArchive, UnsafeFile) as error:
         raise kind(str(error)) from None
     except DAMAGE as error:
-        raise kind(f"{path} is no npz archive ({error}); write it with np.savez") from error
+        raise kind(f"{path} is not an npz archive ({error}); write it with np.savez") from error
 
 
 def _check_members(members: list[ZipInfo], path: Path) -> None:
@@ -55,9 +55,9 @@ def _check_members(members: list[ZipInfo], path: Path) -> None:
     for member in members:
         name = member.filename
         if not name.endswith(".npy") or not name.removesuffix(".npy").isidentifier():
-            raise BadArchive(f"{path} holds {name!r}; plain arrays are wanted, as np.savez writes them")
+            raise BadArchive(f"{path} holds {name!r}; expected plain arrays as np.savez writes them")
     if len({member.filename for member in members}) != len(members):
-        raise BadArchive(f"{path} holds two arrays of one name")
+        raise BadArchive(f"{path} holds two arrays of the same name")
 
 
 def _array(archive: ZipFile, member: ZipInfo, path: Path) -> ndarray:
@@ -65,7 +65,7 @@ def _array(archive: ZipFile, member: ZipInfo, path: Path) -> ndarray:
     stream = BytesIO(archive.read(member))
     shape, fortran, dtype = _header(stream, where)
     if dtype.hasobject or dtype.kind not in "fiubU" or dtype.itemsize > MAX_HEADER_BYTES:
-        raise BadArchive(f"{where} holds {dtype}; numbers or short texts are wanted, nothing else is read")
+        raise BadArchive(f"{where} holds {dtype}; only numbers and short texts are read")
     wanted = prod(shape) * dtype.itemsize
     if wanted > member.file_size:
         raise BadArchive(
@@ -78,7 +78,7 @@ def _array(archive: ZipFile, member: ZipInfo, path: Path) -> ndarray:
 
 
 def _header(stream: BytesIO, where: str) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, order and type, by numpy's own reader of headers, which evaluates no code."""
+    """Shape, memory order and type. numpy's header reader evaluates no code."""
     version = npy.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
         raise BadArchive(f"{where} is npy version {version}; write it again with np.savez")

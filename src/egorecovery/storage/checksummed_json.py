@@ -1,4 +1,4 @@
-"""JSON that knows whether it is intact: the last field is a SHA-256 of the rest."""
+"""JSON with a checksum: the last field is the SHA-256 of the rest."""
 
 import hashlib
 import json
@@ -24,13 +24,13 @@ def digest(record: Mapping[str, Any]) -> str:
 
 
 def with_checksum(record: Mapping[str, Any]) -> bytes:
-    """The record as one line, with its own digest."""
+    """The record as one line that ends with its checksum."""
     assert CHECKSUM not in record, "the checksum is added here"
     return canonical({**record, CHECKSUM: digest(record)}) + b"\n"
 
 
 def parse_checksummed(line: bytes, where: str) -> dict[str, Any]:
-    """The record, if not one byte of it has changed since `with_checksum`."""
+    """The record. Any byte changed since `with_checksum` raises `StoreDamaged`."""
     try:
         record = parse_json(line)
         intact = canonical(record) + b"\n" == line and record.pop(CHECKSUM) == digest(record)

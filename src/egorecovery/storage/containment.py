@@ -1,7 +1,7 @@
-"""Files that somebody else may have made: opened only inside their folder, only if regular, only up to a size.
+"""Untrusted files: opened only inside their folder, only if regular, only up to a size limit.
 
-Whatever lies below a store, run, checkpoint, recording or experiment folder is reached through this module. The folder
-itself is the reader's choice and may be a link; below it nothing may be one.
+All files below a store, run, checkpoint, recording or experiment folder are opened through this module. The folder
+itself is named by the user and may be a link. Nothing below it may be a link.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from egorecovery.errors import UnsafeFile
 
-RECORD_BYTES = 64 << 20  # of a JSON file: the largest of ours take a few megabytes
+RECORD_BYTES = 64 << 20  # of a JSON file; the largest that this project writes have a few megabytes
 JOURNAL_BYTES = 1 << 30
 TREE_FILES = 200_000  # below one folder
 TREE_DEPTH = 16
@@ -28,7 +28,7 @@ _WORDS = {
 
 
 def inside(root: Path, *names: str) -> Path:
-    """`root/names...`: every step on the way is a folder, the last may also be a regular file, or not be there yet."""
+    """`root/names...`, without links. Every parent is a folder; the last part may be a regular file or missing."""
     path = os.fspath(root)
     for number, name in enumerate(names, start=1):
         _require_name(root, name)
@@ -47,7 +47,7 @@ def inside(root: Path, *names: str) -> Path:
 
 
 def relative_names(text: str) -> tuple[str, ...]:
-    """The steps of a relative POSIX path that a file named."""
+    """The parts of a relative POSIX path that was read from a file."""
     return tuple(text.split("/"))
 
 
@@ -57,18 +57,18 @@ def is_relative_name(text: object) -> bool:
 
 
 def open_file(path: Path, largest: int | None = None) -> int:
-    """A descriptor of a regular file, for reading. Nothing else is opened, and no pipe is waited for."""
+    """A read-only descriptor of a regular file. Links, devices and pipes are refused without blocking."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
         _explain(path, error)
         raise
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise _refusal(path, found.st_mode, "a file")
-        if largest is not None and found.st_size > largest:
-            raise UnsafeFile(f"{path} has {found.st_size:,} bytes; at most {largest:,} are read")
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise _refusal(path, status.st_mode, "a file")
+        if largest is not None and status.st_size > largest:
+            raise UnsafeFile(f"{path} has {status.st_size:,} bytes; at most {largest:,} are read")
     except BaseException:
         os.close(descriptor)
         raise
@@ -76,12 +76,12 @@ def open_file(path: Path, largest: int | None = None) -> int:
 
 
 def require_regular(path: Path, largest: int | None = None) -> None:
-    """No link, pipe or device, and no larger than that. A missing file is a `FileNotFoundError`."""
+    """Refuses links, pipes, devices and files that are too large. A missing file raises `FileNotFoundError`."""
     os.close(open_file(path, largest))
 
 
 def open_for_append(path: Path, flags: int = os.O_APPEND) -> int:
-    """A descriptor of a regular file, made if there is none; nothing is written through a link."""
+    """A descriptor for appending to a regular file, which is created if missing. Links are refused."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | flags, 0o644)
     except OSError as error:
@@ -96,7 +96,7 @@ def open_for_append(path: Path, flags: int = os.O_APPEND) -> int:
 def read_bytes(path: Path, largest: int = RECORD_BYTES) -> bytes:
     descriptor = open_file(path, largest)
     try:
-        # As much as is there and one byte: a buffer of the largest size would cost more than most files.
+        # The file's size and one byte: allocating the largest size would cost more than reading most files.
         pieces = [os.read(descriptor, os.fstat(descriptor).st_size + 1)]
         while pieces[-1] and sum(map(len, pieces)) <= largest:  # it may have grown since
             pieces.append(os.read(descriptor, 1 << 16))
@@ -109,12 +109,12 @@ def read_bytes(path: Path, largest: int = RECORD_BYTES) -> bytes:
 
 
 def read_named(path: Path, largest: int = RECORD_BYTES) -> bytes:
-    """Of a file that a person named, who may name a link; a pipe, a device or a folder is refused all the same."""
+    """The bytes of a file that a user named, which may be a link. Pipes, devices and folders are refused."""
     return read_bytes(Path(os.path.realpath(path)), largest)
 
 
 def is_file(path: Path) -> bool:
-    """A regular file and no link to one."""
+    """Whether a path is a regular file, not a link."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -122,7 +122,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """A folder and no link to one."""
+    """Whether a path is a folder, not a link."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
@@ -130,12 +130,12 @@ def is_folder(path: Path) -> bool:
 
 
 def exists(path: Path) -> bool:
-    """Anything at all, a link that leads nowhere included."""
+    """Whether anything has this name, including a broken link."""
     return os.path.lexists(path)
 
 
 def names_in(folder: Path) -> list[str]:
-    """What lies in a folder, in order; nothing where there is none."""
+    """The sorted names in a folder; none if the folder is missing."""
     if not exists(folder):
         return []
     if not is_folder(folder):
@@ -145,12 +145,12 @@ def names_in(folder: Path) -> list[str]:
 
 
 def files_below(folder: Path) -> dict[str, os.stat_result]:
-    """All regular files as relative POSIX paths, with what the file system says of each; anything else is refused."""
+    """All regular files as relative POSIX paths, with their status. Anything else is refused."""
     return {name: status for name, status in _regular(folder) if not stat.S_ISDIR(status.st_mode)}
 
 
 def tree_below(folder: Path) -> list[str]:
-    """All folders, the folder itself as ".", and all regular files; anything else is refused."""
+    """All folders, with the folder itself as ".", and all regular files. Anything else is refused."""
     return [".", *sorted(name for name, _ in _regular(folder))]
 
 
@@ -163,18 +163,18 @@ def _regular(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
         yield name, status
 
 
-def strange_files(folder: Path) -> list[Path]:
+def special_files(folder: Path) -> list[Path]:
     """Links, pipes, sockets and devices anywhere below a folder."""
-    found = _walk(os.fspath(folder), "", 0)
+    entries = _walk(os.fspath(folder), "", 0)
     return [
-        folder / name for name, status in found if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode))
+        folder / name for name, status in entries if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode))
     ]
 
 
 def remove(path: Path) -> None:
-    """A file, or a folder with all that is in it; of a link the link."""
+    """Removes a file, or a folder with its content. Of a link, only the link is removed."""
     if is_folder(path):
-        shutil.rmtree(path)  # follows no link, and refuses to begin at one
+        shutil.rmtree(path)  # follows no links, and refuses to start at one
     else:
         path.unlink(missing_ok=True)
 
@@ -200,7 +200,7 @@ def _require_name(root: Path, name: str) -> None:
 
 
 def _explain(path: Path, error: OSError) -> None:
-    """What `open` only gives a number for. A missing file stays what it is."""
+    """Raises a clear error for a failed `open`. A missing file keeps its own error."""
     if isinstance(error, NotADirectoryError):
         raise UnsafeFile(f"{os.path.dirname(path)} is no folder") from None
     try:
@@ -212,8 +212,8 @@ def _explain(path: Path, error: OSError) -> None:
 
 
 def _refusal(path: Path | str, mode: int, wanted: str) -> UnsafeFile:
-    found = _WORDS.get(stat.S_IFMT(mode), "a special file")
+    kind = _WORDS.get(stat.S_IFMT(mode), "a special file")
     return UnsafeFile(
-        f"{path} is {found}, wanted {wanted}: nothing is read or written through it; remove it, or restore it from a "
+        f"{path} is {kind}, wanted {wanted}: nothing is read or written through it; remove it, or restore it from a "
         "copy"
     )

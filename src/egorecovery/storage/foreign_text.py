@@ -1,4 +1,4 @@
-"""Text that somebody else wrote, made inert: control characters are shown, not obeyed, and markup is text."""
+"""Untrusted text made safe to print: control characters are made visible and markup is escaped."""
 
 import re
 from html import escape
@@ -9,17 +9,17 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]|#!])")
 
 
 def inert(text: str) -> str:
-    """For a terminal or a log: nothing moves the cursor, sets a title or hides what stands beside it."""
+    """For a terminal or a log: the text cannot move the cursor, set a title or hide other text."""
     return _CONTROL.sub(_shown, text)
 
 
 def inert_json(text: str) -> str:
-    """The same for JSON, which stays valid: control characters only stand inside its strings."""
+    """The same for JSON, which stays valid, because control characters only occur inside its strings."""
     return _CONTROL.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def inert_markdown(text: str) -> str:
-    """For a line or a table cell of Markdown: no HTML, no link, no picture, no second cell."""
+    """For a line or a table cell of Markdown: no HTML, links, pictures or extra cells."""
     one_line = " ".join(inert(text).split())
     return _MARKDOWN.sub(r"\\\1", escape(one_line, quote=False))
 
@@ -27,5 +27,5 @@ def inert_markdown(text: str) -> str:
 def _shown(match: re.Match[str]) -> str:
     code = ord(match.group())
     if code < 0x20:
-        return chr(0x2400 + code)  # the picture of a control character, as wide as any letter
+        return chr(0x2400 + code)  # Unicode's symbol for a control character, one column wide
     return "\N{REPLACEMENT CHARACTER}"

@@ -1,9 +1,9 @@
-"""An append-only file of sealed JSON lines. An append that returned survives a kill; a torn one never shows.
+"""An append-only file of checksummed JSON lines. A completed append survives a kill; an incomplete one is never read.
 
-In a chained journal each line carries the hash of all bytes before it, so that no line can be lost, doubled or moved
-unseen. A truncated tail breaks no chain; for that there is the anchor, a small file beside the journal that says how
-many lines were acknowledged and what they hash to. The anchor is written after the lines: a kill in between leaves a
-journal that is ahead of its anchor, which is no damage, and the next append brings the anchor up to date.
+In a chained journal each line carries the hash of all bytes before it. A line that is lost, doubled or moved is
+therefore detected. A truncated end breaks no chain, so a small file beside the journal, the anchor, holds the number of
+acknowledged lines and their hash. The anchor is written after the lines. A kill in between leaves a journal ahead of
+its anchor, which is not damage; the next append updates the anchor.
 """
 
 import fcntl
@@ -27,12 +27,12 @@ NOTHING = hashlib.sha256().hexdigest()
 
 
 class Journal:
-    """One JSON object a line. Any number of processes may append and read at once."""
+    """One JSON object per line. Any number of processes may append and read at once."""
 
     def __init__(
         self, path: Path, check: Callable[[Record], object] = lambda record: None, *, chained: bool = True
     ) -> None:
-        """`check` raises where a line is intact but not a record of this journal. Unchained, lines may be merged."""
+        """`check` raises for an intact line that is not a record of this journal. Unchained journals can be merged."""
         self.path, self._check, self._chained = path, check, chained
         self._reading = threading.RLock()
         self._forget()
@@ -42,12 +42,12 @@ class Journal:
         return self.path.with_name(f"{self.path.name}.anchor")
 
     def records(self) -> list[Record]:
-        """All acknowledged lines, oldest first; a damaged or missing one is an error that names it."""
+        """All acknowledged lines, oldest first. A damaged or missing line raises an error that names it."""
         with self._reading:
             return self._checked_records()
 
     def _checked_records(self) -> list[Record]:
-        anchor = self._anchor()  # before the lines: it may lag behind them, and must not be ahead
+        anchor = self._anchor()  # read before the lines: it may lag behind them but must not be ahead
         payload = self._payload()
         if not payload.startswith(self._read):
             self._forget()
@@ -59,12 +59,12 @@ class Journal:
             self._forget()
             raise
         self._read = payload[: len(payload) - len(tail)]
-        # A tail that is a whole line but for its newline is no torn append: it may have been acknowledged.
+        # A tail that lacks only its newline is not an incomplete append: it may have been acknowledged.
         if tail and (_is_whole(tail) or _is_whole(tail[:-1])):
-            found = self._copied()
-            found._take(tail + b"\n")
-            found._require_all(anchor)
-            return found._records
+            ahead = self._copied()
+            ahead._take(tail + b"\n")
+            ahead._require_all(anchor)
+            return ahead._records
         self._require_all(anchor)
         return list(self._records)
 
@@ -72,23 +72,23 @@ class Journal:
         self.append_all([record])
 
     def append_all(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Many lines for the price of one `fsync`."""
+        """Appends several lines with one `fsync`."""
         with self._exclusive() as descriptor:
             self._write(descriptor, records)
 
     def append_after(self, decide: Callable[[list[Record]], Mapping[str, Any]]) -> Record:
-        """Appends what `decide` makes of the records so far, with no other append in between."""
+        """Appends the record that `decide` returns for the records so far. No other append comes in between."""
         return self.append_all_after(lambda records: [decide(records)])[0]
 
     def append_all_after(self, decide: Callable[[list[Record]], Sequence[Mapping[str, Any]]]) -> list[Record]:
-        """The same for many lines; all or none of them."""
+        """The same for several lines, all or none."""
         with self._exclusive() as descriptor:
             fresh = [dict(record) for record in decide(self.records())]
             self._write(descriptor, fresh)
             return fresh
 
     def problems(self) -> list[str]:
-        """What `verify` should say of this file."""
+        """Problems of this file, for `verify`."""
         try:
             self.records()
         except (StoreDamaged, OSError) as error:
@@ -104,24 +104,24 @@ class Journal:
 
     @property
     def old_lines(self) -> int:
-        """Lines at the beginning that an older version wrote, without a chain. Of what was read last."""
+        """The number of unchained lines at the start, which an older version wrote, as of the last read."""
         return len(self._records) - self._links if self._chained else 0
 
     def _forget(self) -> None:
-        self._read = b""  # whole lines that have been checked already ...
-        self._records: list[Record] = []  # ... and what they say: a long journal is not hashed anew at each append
-        self._hash = hashlib.sha256()  # of them
-        self._heads = [NOTHING]  # after so many lines
+        self._read = b""  # complete lines that are checked, so that a long journal is not hashed at each append
+        self._records: list[Record] = []  # of these lines
+        self._hash = hashlib.sha256()  # of these lines
+        self._heads = [NOTHING]  # the hash after each line
         self._links = 0  # lines with a chain
 
     def _copied(self) -> "Journal":
-        found = Journal(self.path, self._check, chained=self._chained)
-        found._read, found._records, found._links = self._read, list(self._records), self._links
-        found._hash, found._heads = self._hash.copy(), list(self._heads)
-        return found
+        copy = Journal(self.path, self._check, chained=self._chained)
+        copy._read, copy._records, copy._links = self._read, list(self._records), self._links
+        copy._hash, copy._heads = self._hash.copy(), list(self._heads)
+        return copy
 
     def _take(self, line: bytes) -> None:
-        """Checks the next line, and remembers it."""
+        """Checks the next line and keeps its record."""
         number = len(self._records) + 1
         where = f"{self.path} line {number}"
         record = parse_checksummed(line, where)
@@ -146,7 +146,7 @@ class Journal:
             return None
         anchor = read_checksummed(self.anchor_path)
         if not (isinstance(anchor.get("lines"), int) and isinstance(anchor.get("hash"), str)):
-            raise StoreDamaged(f"{self.anchor_path} is no anchor of a journal; remove it")
+            raise StoreDamaged(f"{self.anchor_path} is not an anchor of a journal; remove it")
         return anchor
 
     def _require_all(self, anchor: Record | None) -> None:
@@ -169,7 +169,7 @@ class Journal:
 
     @contextmanager
     def _exclusive(self) -> Iterator[int]:
-        """Held for one append; the kernel lets go of it when the holder dies."""
+        """A lock held for one append. The kernel releases it if the process dies."""
         with explaining_full_disk(self.path):
             descriptor = open_for_append(self.path)
         try:
@@ -198,7 +198,7 @@ class Journal:
             raise
 
     def _chain(self, head: bytes, records: Sequence[Mapping[str, Any]]) -> tuple[bytes, bytes]:
-        """The lines as they follow those that are there, and the anchor after them."""
+        """Writes the lines after the existing ones, then the anchor."""
         there = self.records()
         if there and not self._links:
             print(
@@ -215,7 +215,7 @@ class Journal:
         return b"".join(lines), with_checksum(anchor)
 
     def _end_of_whole_lines(self, descriptor: int) -> tuple[int, bool]:
-        """Where the next line goes, over the tail of a killed append; and whether a newline must come first."""
+        """The offset of the next line, which overwrites an incomplete append; and whether a newline must come first."""
         size = os.fstat(descriptor).st_size
         if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
             return size, False

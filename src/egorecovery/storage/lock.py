@@ -1,4 +1,4 @@
-"""One writer at a time, and a name to ask when it is not you."""
+"""An advisory lock that allows one writer at a time and names the process that holds it."""
 
 import fcntl
 import getpass
@@ -18,11 +18,11 @@ from egorecovery.storage.containment import open_for_append, read_bytes
 
 
 class WriterLock:
-    """An advisory lock that the kernel drops when its holder dies, so a killed writer never blocks the next."""
+    """An advisory lock that the kernel releases when its holder dies. A killed writer never blocks the next."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.recovered: str | None = None  # who held it last, when that writer died without letting go
+        self.recovered: str | None = None  # the previous holder, if it died without releasing the lock
         self._descriptor: int | None = None
 
     def __enter__(self) -> "WriterLock":
@@ -42,21 +42,21 @@ class WriterLock:
         try:
             self._sign()
         except BaseException:
-            self._let_go()
+            self._release()
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if self._descriptor is not None:  # None in a forked child, which never held it
             os.ftruncate(self._descriptor, 0)  # the file stays: removing it would race with the next writer's open
-            self._let_go()
+            self._release()
 
     @property
     def held(self) -> bool:
         return self._descriptor is not None
 
     def holder(self) -> str | None:
-        """Who wrote the lock file last, in words; None when it was let go of properly."""
+        """A description of the last holder; None if it released the lock."""
         try:
             who = parse_json(read_bytes(self.path, largest=4096) or b"null")
         except (OSError, BadJson, StoreDamaged):
@@ -69,7 +69,7 @@ class WriterLock:
         )
 
     def _sign(self) -> None:
-        """Says who holds the lock, for whoever finds it taken."""
+        """Writes this process's description into the lock file, for others that find it taken."""
         assert self._descriptor is not None
         who = {
             "pid": os.getpid(),
@@ -82,7 +82,7 @@ class WriterLock:
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, json.dumps(who).encode(), 0)
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -95,11 +95,11 @@ def _user() -> str:
         return f"uid {os.getuid()}"
 
 
-def _let_go_in_child() -> None:
-    """A forked child shares its parent's locks; kept open, they would outlive a killed parent."""
+def _release_in_child() -> None:
+    """Closes inherited locks in a forked child. Kept open, they would outlive a killed parent."""
     for lock in list(_HELD):
-        lock._let_go()
+        lock._release()
 
 
 _HELD: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(after_in_child=_release_in_child)

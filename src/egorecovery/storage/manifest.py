@@ -13,7 +13,7 @@ from egorecovery.storage.containment import (
     is_file,
     is_relative_name,
     relative_names,
-    strange_files,
+    special_files,
 )
 
 SCHEMA = 1
@@ -23,15 +23,15 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Damage:
-    """One file that is not what was written."""
+    """One file that differs from what was written."""
 
     path: Path
     problem: str
-    advice: str = "restore it from a copy"  # what to do about it
+    advice: str = "restore it from a copy"
 
     def __str__(self) -> str:
-        told = "" if self.advice in self.problem else f"; {self.advice}"
-        return f"{self.path}: {self.problem}{told}"
+        advice = "" if self.advice in self.problem else f"; {self.advice}"
+        return f"{self.path}: {self.problem}{advice}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Manifest:
 
     @classmethod
     def of(cls, directory: Path) -> "Manifest":
-        """Hashes what is there now."""
+        """The manifest of a directory's current files."""
         return cls(files={name: file_sha256(directory / name) for name in present_files(directory)})
 
     @classmethod
@@ -69,42 +69,42 @@ class Manifest:
 
     def damages(self, directory: Path) -> list[Damage]:
         """Every file that is missing, changed or unexpected."""
-        strange = strange_files(directory)
+        strange = special_files(directory)
         if strange:
             return [Damage(path, "is a link or a special file, not what was written") for path in sorted(strange)]
         present = set(present_files(directory))
-        found = [Damage(directory / name, "is missing") for name in self.files.keys() - present]
-        found += [
+        damages = [Damage(directory / name, "is missing") for name in self.files.keys() - present]
+        damages += [
             Damage(directory / name, "is not in the manifest", "remove it") for name in present - self.files.keys()
         ]
         for name in self.files.keys() & present:
             try:
                 if file_sha256(inside(directory, *relative_names(name))) != self.files[name]:
-                    found.append(Damage(directory / name, "has changed: its SHA-256 is not the manifest's"))
-            except (OSError, UnsafeFile) as error:  # a bad block, say: the other files still want to be checked
-                found.append(Damage(directory / name, f"cannot be read ({error})"))
-        return sorted(found, key=lambda damage: damage.path)
+                    damages.append(Damage(directory / name, "has changed: its SHA-256 is not the manifest's"))
+            except (OSError, UnsafeFile) as error:  # such as a bad block; the other files are still checked
+                damages.append(Damage(directory / name, f"cannot be read ({error})"))
+        return sorted(damages, key=lambda damage: damage.path)
 
     def changes(self, directory: Path) -> list[Damage]:
-        """Files of the list that are missing or changed; others may lie beside them."""
-        found = []
+        """Listed files that are missing or changed. Files that are not listed are ignored."""
+        damages = []
         for name, wanted in sorted(self.files.items()):
             try:
                 path = inside(directory, *relative_names(name))
                 if not is_file(path):
-                    found.append(Damage(path, "is missing"))
+                    damages.append(Damage(path, "is missing"))
                 elif file_sha256(path) != wanted:
-                    found.append(Damage(path, "has changed: its SHA-256 is not the manifest's"))
+                    damages.append(Damage(path, "has changed: its SHA-256 is not the manifest's"))
             except (OSError, UnsafeFile) as error:
-                found.append(Damage(directory / name, f"cannot be read ({error})"))
-        return found
+                damages.append(Damage(directory / name, f"cannot be read ({error})"))
+        return damages
 
     def _record(self) -> dict[str, object]:
         return {"schema": self.schema, "files": self.files}
 
 
 def present_files(directory: Path) -> list[str]:
-    """All files below a directory but its manifest, as relative paths."""
+    """All files below a directory except its manifest, as relative paths."""
     return sorted(name for name in files_below(directory) if name != MANIFEST)
 
 

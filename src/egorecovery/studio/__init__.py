@@ -1,1 +1,1 @@
-"""The studio: local web apps to browse and annotate a store, and to score rollouts blind."""
+"""The studio: local web apps to browse and annotate a store, watch rollouts, and score them blind."""

@@ -1,4 +1,4 @@
-"""Who may talk to a local app: the names it answers to and the token that its printed address carries."""
+"""Access to a local app: allowed host names, and the token in its printed address."""
 
 import hmac
 import ipaddress
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from egorecovery.errors import StudioError
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
-MIN_TOKEN = 16  # characters of a token that a person chose; our own has 43
+MIN_TOKEN = 16  # characters of a user's token; generated ones have 43
 
 
 def random_token() -> str:
@@ -17,13 +17,13 @@ def random_token() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """What a request must show. The port is not part of the name: a forwarded port may be another one."""
+    """Requirements of a request. The port is not part of the host name, because a forwarded port may differ."""
 
     token: str = field(default_factory=random_token, repr=False)
     host_names: tuple[str, ...] = LOOPBACK_NAMES
 
     def knows_host(self, host: str) -> bool:
-        """Whether a Host header, with or without a port, names this app."""
+        """Whether a Host header, with or without a port, is allowed."""
         name, colon, port = host.rpartition(":")
         if not colon or not port.isdigit():
             name = host
@@ -34,7 +34,7 @@ class Access:
 
 
 def access_for(host: str, token: str | None = None) -> Access:
-    """Access to an app bound to `host`. On an address that others can reach, the token must be given."""
+    """Access to an app bound to `host`. An address that others can reach needs a token from the user."""
     try:
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
     except ValueError:

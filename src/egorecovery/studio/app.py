@@ -1,4 +1,4 @@
-"""A local web app: one page, the static files, and the routes that its parts bring."""
+"""A local web app: one page, static files, and the routes of its parts."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from egorecovery.studio.static_files import static_files
 
 
 def local_app(*, page: str, routers: Sequence[APIRouter], access: Access) -> Guard:
-    """The app behind its guard. `page` is the file below `static/` that `/` shows."""
+    """An app behind its guard. `page` is the file below `static/` that `/` shows."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     files = static_files()
 
@@ -39,14 +39,14 @@ def local_app(*, page: str, routers: Sequence[APIRouter], access: Access) -> Gua
 
 
 async def _explain(_: Request, error: Exception) -> Response:
-    """Bad input, in the words of the error itself."""
+    """A response with the error's own message."""
     return JSONResponse({"error": str(error)}, 422)
 
 
 async def _explain_request(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    said = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
-    return JSONResponse({"error": said}, 422)
+    problems = "; ".join(f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors())
+    return JSONResponse({"error": problems}, 422)
 
 
 async def _explain_http(_: Request, error: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""The gate before every route: names, origins, token, sizes and content types are checked before any code runs."""
+"""The guard of every route: host, origin, token, size and content type are checked before any route runs."""
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -15,7 +15,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-COOKIE = "egorecovery_studio"  # the port follows: browsers share cookies between the ports of a host
+COOKIE = "egorecovery_studio"  # followed by the port, because browsers share cookies between ports of a host
 TOKEN_HEADER = b"x-egorecovery-token"
 MAX_BODY_BYTES = 64 * 1024  # an annotation or a score is below 10 kB
 READING = ("GET", "HEAD")
@@ -36,7 +36,7 @@ SECURITY_HEADERS = (
 
 
 class Refused(Exception):
-    """A request that goes no further."""
+    """A refused request."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -44,14 +44,14 @@ class Refused(Exception):
 
 
 class Guard:
-    """ASGI middleware around a whole app."""
+    """ASGI middleware around an app."""
 
     def __init__(self, app: App, access: Access) -> None:
         self.app, self.access = app, access
         self._tickets: set[str] = set()
 
     def ticket(self) -> str:
-        """Lets one browser in, once: a browser's command line, unlike the token, can be read by other users."""
+        """A ticket that admits one browser once. The token is not used, as other users can read command lines."""
         made = random_token()
         self._tickets.add(made)
         return made
@@ -102,12 +102,12 @@ class Guard:
             raise Refused(HTTPStatus.MISDIRECTED_REQUEST, "this app does not answer to that host name")
 
     def _require_origin(self, headers: dict[bytes, bytes]) -> None:
-        """Only our own pages change anything: the origin is this very host and port."""
+        """Refuses changes unless their origin is this host and port."""
         if headers.get(b"origin") != b"http://" + headers.get(b"host", b""):
             raise Refused(HTTPStatus.FORBIDDEN, "a change must come from this app's own page")
 
     async def _entered(self, scope: Scope, headers: dict[bytes, bytes], answer: "_Answer") -> bool:
-        """The printed address, or a ticket: a cookie with the token is set, and the address bar keeps neither."""
+        """Exchanges the printed address or a ticket for a cookie, and redirects to an address without either."""
         if scope["method"] != "GET" or scope["path"] != "/":
             return False
         asked = parse_qs(scope["query_string"].decode("latin-1"))
@@ -118,8 +118,8 @@ class Guard:
             self._tickets.remove(ticket)
         elif not self.access.admits(asked.get("token", [""])[-1]):
             raise Refused(HTTPStatus.FORBIDDEN, _NO_TOKEN)
-        # Lax, not Strict: the address may be clicked in another site's page, such as a terminal in the browser. Of
-        # such requests only the one for "/" is answered, and changes need our own origin.
+        # Lax, not Strict: the address may be opened from another site's page, such as a terminal in the browser. Of
+        # such requests only "/" is answered, and changes need this app's origin.
         cookie = f"{cookie_name(headers)}={self.access.token}; Path=/; HttpOnly; SameSite=Lax"
         await answer.text(HTTPStatus.SEE_OTHER, "", ((b"location", b"/"), (b"set-cookie", cookie.encode())))
         return True
@@ -163,18 +163,18 @@ class _Answer:
 
 
 def cookie_name(headers: dict[bytes, bytes]) -> str:
-    """One per port, so that two apps on one machine do not log each other out."""
+    """The cookie's name. It includes the port, so that two apps on one machine do not log each other out."""
     port = headers.get(b"host", b"").decode("latin-1").rpartition(":")[2]
     return f"{COOKIE}_{port}" if port.isdigit() else COOKIE
 
 
 def _cookie(headers: dict[bytes, bytes]) -> str | None:
-    # Not by http.cookies, which stops at the first cookie it cannot read: other apps of this host may have set it.
+    # Not http.cookies, which stops at the first malformed cookie, and other apps of this host may set one.
     return cookie_parser(headers.get(b"cookie", b"").decode("latin-1")).get(cookie_name(headers))
 
 
 def _require_plain_path(scope: Scope) -> None:
-    """No route of ours has such a path; refused here, whatever a route would make of it."""
+    """Refuses paths that no route has, before a route sees them."""
     path = scope["path"]
     if any(ord(letter) < 32 or letter in "\\\x7f" for letter in path) or ".." in path.split("/"):
         raise Refused(HTTPStatus.BAD_REQUEST, "the path is not plain")
@@ -187,14 +187,14 @@ def _require_json(headers: dict[bytes, bytes]) -> None:
 
 
 async def _whole_body(headers: dict[bytes, bytes], receive: Receive) -> Receive:
-    """Reads the body before any route does: refused by its announced length, or as soon as it is too long."""
+    """Reads the body. Refused by its announced length, or as soon as it is too long."""
     announced = headers.get(b"content-length", b"0").decode("latin-1")
     if not announced.isdigit() or int(announced) > MAX_BODY_BYTES:
         raise Refused(*_TOO_LARGE)
     body, more = b"", True
     while more:
         message = await receive()
-        if message["type"] != "http.request":  # the peer has gone
+        if message["type"] != "http.request":  # the peer has disconnected
             return receive
         body += message.get("body", b"")
         more = message.get("more_body", False)

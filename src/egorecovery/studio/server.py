@@ -24,11 +24,11 @@ LET_REQUESTS_END_S = 3  # at Ctrl-C
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """Where a local app listens."""
+    """Address and token of a local app."""
 
     host: str = "127.0.0.1"
-    port: int | None = None  # None: the usual one, or any free one where that is taken; 0: any free one
-    token_file: Path | None = None  # one line; needed where others can reach `host`
+    port: int | None = None  # None: the default, or any free one if that is taken; 0: any free one
+    token_file: Path | None = None  # one line; required if others can reach `host`
     browser: bool = True
 
     def access(self) -> Access:
@@ -36,7 +36,7 @@ class Serving:
 
 
 def serve(make_app: Callable[[Access], Guard], serving: Serving, announce: Callable[[str], None]) -> None:
-    """Runs until Ctrl-C or SIGTERM. `announce` gets the address once the port is bound."""
+    """Runs until Ctrl-C or SIGTERM. Calls `announce` with the address once the port is bound."""
     access = serving.access()
     with _bound(serving) as listener:
         app = make_app(access)
@@ -50,7 +50,7 @@ def serve(make_app: Callable[[Access], Guard], serving: Serving, announce: Calla
             ws_max_size=MAX_BODY_BYTES,
             timeout_graceful_shutdown=LET_REQUESTS_END_S,
         )
-        # Ctrl-C is a clean end from the printed address on; uvicorn raises the signal that ended it once more.
+        # After the address is printed, Ctrl-C is a clean end. uvicorn raises the signal again after it has stopped.
         with suppress(KeyboardInterrupt):
             announce(f"{root}?token={access.token}")
             if serving.browser and _has_screen():
@@ -74,18 +74,18 @@ def _bound(serving: Serving) -> socket.socket:
                     f"{serving.host}:{port} cannot be listened on ({error.strerror}); choose another --port"
                 ) from error
         else:
-            listener.listen()  # a browser that is quicker than the server waits instead of being refused
+            listener.listen()  # a browser that connects before the server runs waits instead of being refused
             return listener
     raise AssertionError("one of the ports was bound or refused")
 
 
 def _open_beside(address: str) -> None:
-    """Some commands in $BROWSER return when the browser is closed; the server must not wait for them."""
+    """Opens a browser in a thread, because some commands in $BROWSER return only when the browser is closed."""
     threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
 def _has_screen() -> bool:
-    """Without one, Python would open a text browser in this very terminal."""
+    """Whether there is a display. Without one, Python would open a text browser in the terminal."""
     return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 

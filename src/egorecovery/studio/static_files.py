@@ -1,4 +1,4 @@
-"""The pages' files, read once at start: a request names one of them or nothing, so no path is ever resolved."""
+"""The pages' files, read once at start. Requests are looked up by name, so no path is ever resolved."""
 
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -13,15 +13,15 @@ CONTENT_TYPES = {
 
 def static_files() -> dict[str, tuple[bytes, str]]:
     """Content and type by path below `static/`."""
-    found: dict[str, tuple[bytes, str]] = {}
-    _collect(files("egorecovery.studio") / "static", "", found)
-    return found
+    contents: dict[str, tuple[bytes, str]] = {}
+    _collect(files("egorecovery.studio") / "static", "", contents)
+    return contents
 
 
-def _collect(folder: Traversable, prefix: str, found: dict[str, tuple[bytes, str]]) -> None:
+def _collect(folder: Traversable, prefix: str, contents: dict[str, tuple[bytes, str]]) -> None:
     for entry in folder.iterdir():
         name = prefix + entry.name
         if entry.is_dir():
-            _collect(entry, name + "/", found)
+            _collect(entry, name + "/", contents)
         elif (suffix := "." + name.rpartition(".")[2]) in CONTENT_TYPES:
-            found[name] = (entry.read_bytes(), CONTENT_TYPES[suffix])
+            contents[name] = (entry.read_bytes(), CONTENT_TYPES[suffix])

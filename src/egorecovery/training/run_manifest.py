@@ -18,7 +18,7 @@ from egorecovery.storage.containment import (
     is_folder,
     names_in,
     read_bytes,
-    strange_files,
+    special_files,
 )
 from egorecovery.storage.manifest import MANIFEST, Damage, Manifest
 from egorecovery.training.logs import read_log
@@ -44,7 +44,7 @@ def unseal_run(run: Path) -> None:
 
 
 def run_damages(run: Path) -> list[Damage]:
-    damages = [Damage(path, "is a link or a special file", "remove it") for path in strange_files(run)]
+    damages = [Damage(path, "is a link or a special file", "remove it") for path in special_files(run)]
     if damages:
         return damages
     damages += [

@@ -1,4 +1,4 @@
-"""A simulated annotator: sees the candidate and the video, and is off by a frame or two, as people are."""
+"""A simulated annotator, who sees the candidate and the video and errs by a frame or two, like people."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ from egorecovery.recovery import Annotation, candidate_boundary
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedAnnotator:
-    """How well it sees."""
+    """Confirms or moves a candidate, with errors."""
 
     name: str = "simulated annotator"
-    confirms_within: int = 3  # frames between candidate and truth at which it lets the candidate stand
-    error_frames: float = 2.0  # standard deviation of where it puts a boundary itself
+    confirms_within: int = 3  # frames between candidate and truth within which the candidate is confirmed
+    error_frames: float = 2.0  # standard deviation of boundaries that it sets itself
 
     def annotate(self, episode: Episode, true_boundary: int, rng: Generator, saved_at: str) -> Annotation:
-        """Confirms the motion-energy candidate, or moves it to where it believes the correction ended."""
+        """Confirms the motion-energy candidate, or moves it to its estimate of the correction's end."""
         candidate = candidate_boundary(episode.effector_m[:, list(episode.task.active_effectors)]).frame
         seen = round(true_boundary + rng.normal(0, self.error_frames))
         boundary = candidate if abs(candidate - true_boundary) <= self.confirms_within else seen

@@ -1,4 +1,4 @@
-"""How the room looks today: light, colours and cameras vary a little from episode to episode, physics does not."""
+"""Appearance of the room: light, colours and cameras vary slightly between episodes; physics does not."""
 
 from dataclasses import dataclass
 
@@ -7,24 +7,24 @@ from scipy.spatial.transform import Rotation
 
 from egorecovery.workcell.physics import MjModel
 
-PLAIN = 0  # the appearance seed that changes nothing
+PLAIN = 0  # the appearance seed of the plain room
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variation:
-    """How far a room may differ from the plain one."""
+    """Limits of the differences from the plain room."""
 
-    brightness: float = 0.25  # of the lights, as a share
+    brightness: float = 0.25  # of the lights, relative
     warmth: float = 0.08  # of their colour
     sun_rad: float = 0.5  # of the key light's direction
     table_hue: float = 0.12  # of the table's colour per channel
-    object_hue: float = 0.06  # of the objects': they must stay nameable
+    object_hue: float = 0.06  # of the objects' colours, which must stay recognisable
     camera_m: float = 0.006
     camera_rad: float = 0.012
 
 
 class Room:
-    """The plain look of a compiled model, and any other look that a seed names."""
+    """The plain appearance of a compiled model, and the appearance of any seed."""
 
     def __init__(self, model: MjModel, variation: Variation | None = None) -> None:
         self._model = model
@@ -34,7 +34,7 @@ class Room:
         self._headlight = {name: np.array(getattr(headlight, name)) for name in ("ambient", "diffuse")}
 
     def dress(self, seed: int) -> None:
-        """Give the model the look of a seed; the same seed always gives the same look."""
+        """Give the model the appearance of a seed. The same seed always gives the same appearance."""
         for name, plain in self._plain.items():
             getattr(self._model, name)[:] = plain
         for name, plain in self._headlight.items():
@@ -64,7 +64,7 @@ class Room:
             self._model.mat_rgba[index, :3] = np.clip(colour, 0, 1)
 
     def _nudge_cameras(self, rng: np.random.Generator) -> None:
-        """As after somebody bumped into the mount: a few millimetres, less than a degree."""
+        """Shifts cameras by a few millimetres and less than a degree, as if the mount had been bumped."""
         vary = self._variation
         for camera in range(self._model.ncam):
             self._model.cam_pos[camera] += rng.normal(0, vary.camera_m / 2, 3)

@@ -1,7 +1,7 @@
-"""The arena: a table, a floor, lights, three cameras, and whoever works there.
+"""The arena: a table, a floor, lights, three cameras, and an embodiment.
 
-Workspace frame (the world frame of the model, metres): the origin is the point of the table top that both arms reach
-best, x points forward (away from the bases), y to the left, z up. The bases stand at x = -0.30, y = +0.25 and -0.25.
+Workspace frame (the model's world frame, metres): the origin is the point of the table top that both arms reach best, x
+points forward (away from the bases), y to the left, z up. The bases stand at x = -0.30, y = +0.25 and -0.25.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from egorecovery.errors import RecipeError
 from egorecovery.workcell.arm import add_arm, add_materials
 from egorecovery.workcell.physics import MjModel, MjSpec, mujoco, set_physics
 
-SpecAddition = Callable[[MjSpec], None]  # adds bodies, materials, actuators... to a cell that is being built
+SpecAddition = Callable[[MjSpec], None]  # adds bodies, materials, actuators and so on to an arena being built
 
 BASE_IN_WORKSPACE_M = {Side.LEFT: (-0.30, 0.25, 0.0), Side.RIGHT: (-0.30, -0.25, 0.0)}
 TABLE_CENTRE_M = (0.08, 0.0)
@@ -32,7 +32,7 @@ class HeadCamera:
 
     @property
     def xyaxes(self) -> tuple[float, ...]:
-        """Image right and image up in the workspace."""
+        """The image's right and up axes in the workspace."""
         gaze = np.subtract(self.target_m, self.position_m)
         right = np.cross(gaze, (0.0, 0.0, 1.0))
         up = np.cross(right, gaze)
@@ -50,14 +50,14 @@ def add_robot_arms(spec: MjSpec) -> None:
 
 
 def add_nothing(spec: MjSpec) -> None:
-    """A cell without objects."""
+    """An arena without objects."""
 
 
 def build_arena(add_objects: SpecAddition = add_nothing, embodiment: SpecAddition = add_robot_arms) -> MjModel:
-    """The compiled cell. The embodiment comes first, so its joints and actuators lead in `qpos` and `ctrl`.
+    """The compiled arena. The embodiment comes first, so its joints and actuators come first in `qpos` and `ctrl`.
 
-    Another embodiment (hands) gets the same table, light and head camera, and brings its own `left_wrist` and
-    `right_wrist` cameras (`arm.add_wrist_camera`).
+    Another embodiment (hands) shares table, light and head camera, and must add `left_wrist` and `right_wrist` cameras
+    (`arm.add_wrist_camera`).
     """
     spec = arena_spec()
     embodiment(spec)
@@ -69,7 +69,7 @@ def build_arena(add_objects: SpecAddition = add_nothing, embodiment: SpecAdditio
 
 
 def arena_spec() -> MjSpec:
-    """Table, floor, lights and head camera, with physics and rendering options set."""
+    """The spec of table, floor, lights and head camera, with physics and rendering options."""
     spec = mujoco.MjSpec()
     set_physics(spec)
     _set_rendering(spec)
@@ -81,13 +81,13 @@ def arena_spec() -> MjSpec:
 
 
 def _set_rendering(spec: MjSpec) -> None:
-    """Cheap and the same on every machine: no shadows, no multisampling, coarse curves (design, section 7)."""
+    """Options for fast, portable rendering: no shadows, no multisampling, coarse curves."""
     quality = spec.visual.quality
     quality.shadowsize, quality.offsamples = 0, 0
     quality.numslices, quality.numstacks, quality.numquads = 12, 6, 1
     window = spec.visual.global_
     window.offwidth, window.offheight = 1280, 1280
-    # Fixed, so that clipping planes and depth do not vary with the objects.
+    # Fixed, so that clipping planes and depth do not depend on the objects.
     spec.stat.extent, spec.stat.center = 1.0, (0.0, 0.0, 0.0)
     spec.visual.map.znear, spec.visual.map.zfar = 0.01, 6.0
     light = spec.visual.headlight
@@ -118,7 +118,7 @@ def _add_room(spec: MjSpec) -> None:
         pos=(0, 0, FLOOR_M),
         size=(3, 3, 0.1),
         material="floor",
-        contype=0,  # objects fall on it; arms, whose bits differ, never get there
+        contype=0,  # objects collide with it; arms, whose bits differ, cannot reach it
     )
     room.add_geom(
         name="table",

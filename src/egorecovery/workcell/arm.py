@@ -1,8 +1,8 @@
-"""One 6-DoF arm with a parallel gripper, from primitives; proportions of a small table-top arm with 0.6 m reach.
+"""One 6-DoF arm with a parallel gripper, from primitives, with the proportions of a small arm of 0.6 m reach.
 
 At zero angles the upper arm points up, the forearm and the hand forward. Joints: 1 base yaw, 2 shoulder and 3 elbow
-pitch, 4 forearm roll, 5 wrist pitch (positive bends the hand down), 6 hand roll. In the frame of the hand x leaves the
-gripper, y is the way it opens and z its upper side, where the camera sits.
+pitch, 4 forearm roll, 5 wrist pitch (positive bends the hand down), 6 hand roll. In the hand's frame x points out of
+the gripper, y along its opening, and z to its upper side, where the camera is.
 """
 
 from dataclasses import dataclass
@@ -25,30 +25,30 @@ FOREARM_M = 0.27
 WRIST_TO_HAND_M = 0.035
 HAND_TO_TOOL_M = 0.108
 
-# Section 7 measured 300 N/m, 3 N a finger on a 40 mm cube. Stiffer and force-limited, a 15 mm handle is held as firmly.
+# 300 N/m gave 3 N per finger on a 40 mm cube. Stiffer and force-limited, the gripper holds a 15 mm handle as firmly.
 GRIP_GAIN = 1000.0  # N / m of half opening
 GRIP_DAMPING = 20.0
 GRIP_FORCE_N = 8.0  # half of it on each finger
 
 _APPROACH_IS_Z = (0.7071067811865476, 0.0, 0.7071067811865476, 0.0)  # tool: z leaves the gripper, y opens it
 
-# Bits: arms meet arms, the table and objects, but never the floor, which spares a test per link and step.
+# Bits: arms collide with arms, table and objects, but not with the floor, which saves a test per link and step.
 ARM_CONTYPE, ARM_CONAFFINITY = 2, 3
 
 
 @dataclass(frozen=True)
 class JointSpec:
-    """A joint with its servo. Gains are those that held 10/10 grasps; torques those of a small real arm."""
+    """A joint with its servo. These gains held 10 of 10 grasps; the torques are those of a small real arm."""
 
     axis: tuple[int, int, int]
     lower_rad: float
     upper_rad: float
     gain: float  # N m / rad; damping ratio 1
     armature: float
-    torque_limit: float  # N m: what stops an arm that is commanded into the table
+    torque_limit: float  # N m; stops an arm that is commanded into the table
 
 
-# The elbow's limit keeps the forearm off the upper arm, the wrist's keep the camera off the forearm.
+# The elbow's limit keeps the forearm off the upper arm. The wrist's limits keep the camera off the forearm.
 JOINTS = (
     JointSpec((0, 0, 1), -2.6, 2.6, 400.0, 0.1, 25.0),
     JointSpec((0, 1, 0), -0.8, 2.1, 400.0, 0.1, 25.0),
@@ -61,10 +61,10 @@ JOINTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class WristCamera:
-    """Where a wrist camera sits in the frame of the hand: above the housing, behind the fingers, bent towards them."""
+    """Pose of a wrist camera in the hand's frame: above the housing, behind the fingers, tilted towards them."""
 
     forward_m: float = 0.02
-    above_m: float = 0.08  # clears the housing: nearer, the camera looks into its own gripper
+    above_m: float = 0.08  # clears the housing; nearer, the camera would look into its own gripper
     down_rad: float = radians(26)
     fovy_deg: float = 66.0
 
@@ -79,7 +79,7 @@ def add_materials(spec: MjSpec) -> None:
 
 
 def add_arm(spec: MjSpec, side: Side, base_m: Point) -> None:
-    """Put one arm on the table, facing forward; every name starts with its side."""
+    """Put one arm on the table, facing forward. All names start with its side."""
     base = spec.worldbody.add_body(name=f"{side}/base", pos=base_m)
     _cylinder(base, (0, 0, 0), (0, 0, SHOULDER_HEIGHT_M - 0.045), 0.048, "arm_joint")
 
@@ -104,13 +104,13 @@ def add_arm(spec: MjSpec, side: Side, base_m: Point) -> None:
         servo.ctrlrange = (joint.lower_rad, joint.upper_rad)
         servo.forcerange = (-joint.torque_limit, joint.torque_limit)
     _add_gripper_servo(spec, side)
-    # MuJoCo skips parent and child by itself, except at a fixed base; the others are two joints apart in one housing.
+    # MuJoCo excludes parent and child itself, except at a fixed base. The others are two joints apart in one housing.
     for near, far in (("base", "link1"), ("base", "link2"), ("link2", "link4"), ("link4", "link6")):
         spec.add_exclude(bodyname1=f"{side}/{near}", bodyname2=f"{side}/{far}")
 
 
 def _link(parent: Body, side: Side, number: int, origin_m: Point, mass_kg: float) -> Body:
-    """A moving link; `gravcomp` carries its weight, as the drives of a real arm do."""
+    """A moving link. `gravcomp` carries its weight, like the drives of a real arm."""
     joint = JOINTS[number - 1]
     link = parent.add_body(name=f"{side}/link{number}", pos=origin_m, gravcomp=1.0)
     link.explicitinertial = True
@@ -144,7 +144,7 @@ def _add_gripper(spec: MjSpec, hand: Body, side: Side) -> None:
 
 
 def _add_gripper_servo(spec: MjSpec, side: Side) -> None:
-    """Both fingers move as one; 0 closes, 1 opens, and the grip is force-limited as in a real gripper."""
+    """A servo for both fingers: 0 closes, 1 opens. The force is limited as in a real gripper."""
     fingers = [f"{side}/finger_left", f"{side}/finger_right"]
     mirror = spec.add_equality(name=f"{side}/fingers", type=mujoco.mjtEq.mjEQ_JOINT, name1=fingers[0], name2=fingers[1])
     mirror.objtype = mujoco.mjtObj.mjOBJ_JOINT
@@ -170,10 +170,10 @@ def _add_camera(hand: Body, side: Side) -> None:
 
 
 def add_wrist_camera(hand: Body, side: Side, view: WristCamera) -> None:
-    """A wrist camera on any hand whose x points at the work and whose z is up; people wear it too."""
+    """A wrist camera on any hand whose x points at the work and whose z is up. Human hands have it too."""
     name = Camera.LEFT_WRIST if side is Side.LEFT else Camera.RIGHT_WRIST
     camera = hand.add_camera(name=str(name), pos=(view.forward_m, 0, view.above_m), fovy=view.fovy_deg)
-    # Columns: image right is -y of the hand, image up leans from z towards x; the camera looks along its own -z.
+    # Columns: image right is -y of the hand, image up is z tilted towards x. The camera looks along its own -z.
     camera.alt.type = mujoco.mjtOrientation.mjORIENTATION_XYAXES
     camera.alt.xyaxes = (0, -1, 0, sin(view.down_rad), 0, cos(view.down_rad))
 

@@ -1,4 +1,4 @@
-"""Things that have nothing to do with the task, for tests outside the training distribution."""
+"""Distractor objects, for tests outside the training distribution."""
 
 import numpy as np
 from numpy.random import Generator
@@ -8,7 +8,7 @@ from egorecovery.workcell.objects import put, yaw_quaternion
 from egorecovery.workcell.physics import MjData, MjModel, MjSpec, mujoco
 
 DISTRACTORS = ("distractor_0", "distractor_1", "distractor_2", "distractor_3")
-# At the rim of the head view, where no task puts its objects: clutter may confuse the eyes, not block the way.
+# At the edge of the head view, away from all tasks' objects: clutter may distract the policy, not block the robot.
 PLACES_M = ((0.16, 0.14), (0.17, -0.12), (0.18, 0.03), (-0.14, 0.0))
 
 
@@ -28,7 +28,7 @@ def with_clutter(add_objects: SpecAddition) -> SpecAddition:
 
 
 def scatter(model: MjModel, data: MjData, rng: Generator) -> None:
-    """Each distractor near its place, turned and coloured anew."""
+    """Puts each distractor near its place, with a new rotation and colour."""
     for name, place_m in zip(DISTRACTORS, PLACES_M, strict=True):
         position_m = np.array([*(np.array(place_m) + rng.uniform(-0.012, 0.012, 2)), 0.02])
         put(model, data, name, position_m, yaw_quaternion(float(rng.uniform(-np.pi, np.pi))))

@@ -1,4 +1,4 @@
-"""Collecting a data set in the workcell: the same episodes whoever makes them, however often the run is interrupted."""
+"""Collects a data set in the workcell. Interruptions and the number of workers do not change the episodes."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -40,12 +40,12 @@ MOST_ATTEMPTS = 20  # at one episode, before the run gives up
 
 
 class CollectionFailed(EgoRecoveryError):
-    """A demonstrator that never succeeds: a bug in the task, not bad luck."""
+    """A demonstrator that never succeeds, which means a bug in the task."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What to collect. The same order always gives the same bytes (on one version of MuJoCo and one renderer)."""
+    """What to collect. An order always gives the same bytes (with one version of MuJoCo and one renderer)."""
 
     task: str
     source: Source
@@ -54,27 +54,25 @@ class Order:
     image_size: int = 96
     depth: bool = False  # depth maps with human recordings
     plain_room: bool = False  # no variation of light, colours and cameras
-    across_family: bool = False  # robot recovery from any failure, not the lab's few: a yardstick
-    stand_in: bool = False  # the robot demonstrates in a person's place, see `robot_as_human.py`: a yardstick
+    across_family: bool = False  # robot recovery over the whole failure family, as an upper reference
+    stand_in: bool = False  # robot demonstrations encoded as human ones (`robot_as_human.py`), as a reference
     hidden_embodiment: bool = False  # pictures without arms and hands, see `hidden_embodiment.py`
-    near_misses: bool = False  # half of the recoveries begin at small misses that policies make, see `staging.py`
-    off_centre_grips: bool = False  # handles are gripped as far off their middle as policies do
-    turned_hands: bool = False  # the robot's hand arrives turned, then aligns, as it does in place
+    near_misses: bool = False  # half of the recoveries start from small misses that policies make (`staging.py`)
+    off_centre_grips: bool = False  # handles are gripped as far off-centre as policies grip them
+    turned_hands: bool = False  # the robot's hand arrives turned, then aligns
 
     def __post_init__(self) -> None:
         scene_named(self.task)
         if self.stand_in and not self.source.is_human:
-            raise RecipeError(f"only people have stand-ins, not {self.source}")
+            raise RecipeError(f"stand_in is for human sources, not {self.source}")
         if self.stand_in and self.depth:
-            raise RecipeError("stand-ins are filmed as robots are, without depth")
+            raise RecipeError("stand_in records robot pictures, which have no depth: leave out depth")
         if self.across_family and self.source is not Source.ROBOT_RECOVERY:
-            raise RecipeError(f"across_family is for robot_recovery: {self.source} begins where it always does")
+            raise RecipeError(f"across_family is for robot_recovery, not {self.source}")
         if self.near_misses and not self.source.is_recovery:
-            raise RecipeError(f"near misses are for recoveries: {self.source} begins at ordinary starts")
+            raise RecipeError(f"near misses are for recoveries: {self.source} has ordinary starts")
         if self.turned_hands and self.source.is_human:
-            raise RecipeError(
-                f"turned_hands is for the robot, whose own turn a policy must not copy, not {self.source}"
-            )
+            raise RecipeError(f"turned_hands is for robot sources, not {self.source}")
         if self.episodes < 1 or not 16 <= self.image_size <= MOST_PIXELS:
             raise RecipeError(f"an order has at least one episode of 16 to {MOST_PIXELS} pixels, got {self}")
         if self.seed < 0:
@@ -110,7 +108,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Made:
-    """An episode that waits for its commit, and what it took to get it."""
+    """A staged episode with its discarded attempts."""
 
     staged: StagedEpisode
     frames: int
@@ -125,9 +123,9 @@ def collect(
     executor: Executor = "local",
     on_progress: Callable[[Order, int, int], None] = lambda order, done, total: None,
 ) -> int:
-    """Adds what is missing, one order after the other; returns how many attempts were discarded on the way.
+    """Adds missing episodes, one order after the other. Returns the number of discarded attempts.
 
-    Several orders at once share their workers, which take seconds to start.
+    Several orders share the workers, which take seconds to start.
     """
     jobs = [Job(order, index, store.root.absolute()) for order in orders for index in range(order.episodes)]
     name, times = Counter(job.name for job in jobs).most_common(1)[0] if jobs else (None, 0)
@@ -153,7 +151,7 @@ def collect(
 
 
 def _commit(writer: StoreWriter, journal: AnnotationJournal, made: Made) -> None:
-    """Discarded attempts, episode, annotation; each is skipped where an earlier run, now dead, got that far."""
+    """Commits discarded attempts, episode and annotation. Steps that a killed run completed are skipped."""
     if made.discarded:
         known = {(attempt.episode, attempt.started_at) for attempt in writer.store.collection.attempts()}
         for attempt in made.discarded:
@@ -165,7 +163,7 @@ def _commit(writer: StoreWriter, journal: AnnotationJournal, made: Made) -> None
 
 
 def make(job: Job) -> Made:
-    """Tries until a demonstration succeeds and passes the checks. Runs in a worker."""
+    """Repeats attempts until a demonstration succeeds and passes the checks. Runs in a worker."""
     discarded: list[LoggedAttempt] = []
     for number in range(MOST_ATTEMPTS):
         start, attempt, cost = _attempt(job, number)
@@ -219,7 +217,7 @@ def _demonstrator(
     off_centre_grips: bool,
     turned_hands: bool,
 ) -> Demonstrator:
-    """Compiling a scene takes a while: once per process."""
+    """A demonstrator, cached per process because compiling a scene is slow."""
     scene = scene_named(task, off_centre_grips=off_centre_grips)
     if stand_in:
         return RobotAsHuman(scene, image_size=image_size, hidden_embodiment=hidden_embodiment)

@@ -1,4 +1,4 @@
-"""What an attempt costs an operator: the simulated clock behind the throughput audit."""
+"""Simulated operator times of attempts, for the throughput audit."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -8,16 +8,16 @@ from numpy.random import Generator
 from egorecovery.episodes import Source
 
 EPOCH = datetime(2026, 1, 5, 9, tzinfo=UTC)
-SLOT_S = 600.0  # room on the calendar for one episode and its failed attempts
+SLOT_S = 600.0  # calendar time for one episode and its failed attempts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Handling:
-    """Seconds of work around a demonstration. Guesses that make the paper's rates plausible, not measurements."""
+    """Seconds of work around a demonstration. Assumptions that fit the paper's rates, not measurements."""
 
     staging_s: float
     reset_s: float
-    spread: float = 0.25  # of both, as a share
+    spread: float = 0.25  # of both, relative
 
 
 HANDLING = {
@@ -30,7 +30,7 @@ HANDLING = {
 
 @dataclass(frozen=True)
 class Clock:
-    """When an attempt took place and what it cost."""
+    """The simulated time and cost of an attempt."""
 
     started_at: str
     stopped_at: str
@@ -39,7 +39,7 @@ class Clock:
 
 
 def clock(source: Source, index: int, attempt: int, duration_s: float, rng: Generator) -> Clock:
-    """Every attempt has a place of its own on the calendar, so that no two share a start."""
+    """The start of an attempt. Each has its own slot of the calendar, so that no two overlap."""
     handling = HANDLING[source]
     started = EPOCH + timedelta(seconds=index * SLOT_S + attempt * SLOT_S / 20)
     stopped = started + timedelta(seconds=duration_s)

@@ -1,4 +1,4 @@
-"""One attempt at one demonstration: staged, carried out, recorded, and judged by the task's own rules."""
+"""One attempt at a demonstration: staged, executed, recorded, and judged by the task's rules."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
@@ -19,22 +19,22 @@ from egorecovery.workcell.teleoperator import Aim, OutOfReach, Teleoperator
 from egorecovery.workcell.workcell import StagingFailed, Workcell
 
 OPERATOR = Aim(miss_m=0.02, tremble_rad=0.002)
-# A hand that always arrives turned as it should teaches a policy to copy the turn of its own hand: with the hand turned
-# back to 0 over a handle it asks for 0.09 of the handle's turn, whatever pictures show (docs/log.md).
+# A hand that always arrives with the correct rotation teaches a policy to copy the rotation of its own hand. With the
+# hand reset to 0 over a handle, the policy requests 0.09 of the handle's rotation, whatever it sees (docs/log.md).
 TURNING_OPERATOR = replace(OPERATOR, miss_rad=0.3)
-PATIENCE_S = 1.0  # beyond the stability window: how long the judge may take after the demonstrator has finished
+PATIENCE_S = 1.0  # beyond the stability window: how long to wait for the judge after the demonstrator has finished
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Attempt:
-    """What came of it. A failed attempt has its time counted and its data thrown away."""
+    """The result of an attempt. A failed one counts its time and has no data."""
 
     motion: RobotLog | HandTracks | None
     cameras: dict[Camera, RawCamera]
     duration_s: float
     failure: str | None  # why it cannot be used
     correction_done_s: float | None = None  # the true end of the correction, on the recording's clock
-    target_objects_m: Float[ndarray, "T 3"] | None = None  # where the target objects truly were, robots only
+    target_objects_m: Float[ndarray, "T 3"] | None = None  # true positions of the target objects, robots only
 
     @classmethod
     def failed(cls, duration_s: float, reason: str) -> "Attempt":
@@ -43,21 +43,21 @@ class Attempt:
 
 @runtime_checkable
 class Demonstrator(Protocol):
-    """Somebody who can be asked for demonstrations of one task."""
+    """A demonstrator of one task."""
 
     scene: TaskScene
 
     def attempt(self, start: Start, rng: Generator) -> Attempt:
-        """Stages the start and follows the task's script from there."""
+        """Stages the start and follows the task's script."""
         ...
 
     def close(self) -> None:
-        """Give up the renderer."""
+        """Close the renderer."""
         ...
 
 
 class Ended(EgoRecoveryError):
-    """The judge has spoken before the script was through."""
+    """The rollout was judged before the script ended."""
 
 
 class RobotDemonstrator:
@@ -94,7 +94,7 @@ class RobotDemonstrator:
 
 
 class _Take:
-    """Records what the robot sees and which command it gets, tick by tick."""
+    """Records observations and commands, tick by tick."""
 
     def __init__(self, workcell: Workcell) -> None:
         self._workcell = workcell
@@ -111,7 +111,7 @@ class _Take:
         return len(self._actions) / RATE_HZ
 
     def look(self, action: Float[ndarray, "14"]) -> None:
-        """Before the action is executed: what the policy would have seen when it had to choose it."""
+        """Records the observation before the action is executed, as a policy would see it."""
         observation = self._workcell.observe()
         for camera, image in observation.images.items():
             self._images[camera].append(image)
@@ -127,7 +127,7 @@ class _Take:
         self.outcome = self.outcome or outcome
 
     def correction_done(self) -> None:
-        # The last frame of the correction is the one just executed.
+        # The last executed frame is the last frame of the correction.
         self._correction_done_s = max(len(self._actions) - 1, 0) / RATE_HZ
 
     def attempt(self) -> Attempt:
@@ -160,7 +160,7 @@ class _Take:
 
 
 def _wait(workcell: Workcell) -> Outcome | None:
-    """Hands off until the goal has held long enough."""
+    """Waits until the goal has held long enough."""
     hold = workcell.robot.target()
     for _ in range(round((workcell.protocol.stable_s + PATIENCE_S) * RATE_HZ)):
         outcome = workcell.step(hold)

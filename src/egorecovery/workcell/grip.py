@@ -1,7 +1,7 @@
-"""What is in whose hand, asked the same way of a gripper and of a person's hand; and how a hand takes hold.
+"""Grips: which hand holds which object, for grippers and human hands alike, and how a human hand grasps.
 
-A gripper holds by friction. A person's hand holds by a weld between its pinch point and the object, off until the
-fingers have closed on it.
+A gripper holds by friction. A human hand holds by a weld between its pinch point and the object, which is off until
+the fingers have closed on the object.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from egorecovery.workcell.physics import MjData, MjModel, MjSpec, mujoco
 
 _FINGERS = ("finger_left", "finger_right")
 
-# Less damped than contacts: a mocap body's speed is unknown to the solver, and damping would hold back what it carries
+# Less damped than contacts: the solver does not know a mocap body's speed, so damping makes the carried object lag
 # (5 mm at full speed with ratio 1, 2 mm with this one).
 WELD_SOLREF = (0.004, 0.7)
 WELD_SOLIMP = (0.95, 0.99, 0.001, 0.5, 2.0)
@@ -24,12 +24,12 @@ _BEYOND_M = 0.06  # further from the pinch point than any finger
 
 
 def held(model: MjModel, data: MjData, body: str) -> bool:
-    """Whether either hand has hold of a body: a robot finger touches it, or a person's grip on it is active."""
+    """Whether a hand holds a body: a robot finger touches it, or a human grip on it is active."""
     return held_by(model, data, body, *Side)
 
 
 def held_by(model: MjModel, data: MjData, body: str, *sides: Side) -> bool:
-    """The same for these hands."""
+    """The same for the given hands."""
     if any(_welded(model, data, body, side) for side in sides):
         return True
     return not _fingers(model, sides).isdisjoint(touched_by(model, data, body))
@@ -40,12 +40,12 @@ def weld_name(side: Side, body: str) -> str:
 
 
 def pinch_name(side: Side) -> str:
-    """The mocap body, and its one geom, between thumb and index."""
+    """The name of the mocap body, and of its only geom, between thumb and index."""
     return f"{side}/pinch"
 
 
 def add_welds(spec: MjSpec, bodies: Iterable[str]) -> None:
-    """One per hand and thing that it can hold."""
+    """Adds one weld per hand and object that it can hold."""
     for body in bodies:
         for side in Side:
             weld = spec.add_equality(name=weld_name(side, body), type=mujoco.mjtEq.mjEQ_WELD, active=False)
@@ -55,7 +55,7 @@ def add_welds(spec: MjSpec, bodies: Iterable[str]) -> None:
 
 
 def take_hold(model: MjModel, data: MjData, side: Side, body: str) -> None:
-    """Hold a body as it now is in the hand, but centred between the fingers: they meet, and push it there."""
+    """Hold a body in its current pose in the hand, but centred between the fingers, which push it there."""
     pinch, thing, weld = data.body(pinch_name(side)), data.body(body), model.equality(weld_name(side, body)).id
     back, turn = np.empty(4), np.empty(4)
     mujoco.mju_negQuat(back, pinch.xquat)
@@ -72,7 +72,7 @@ def let_go(model: MjModel, data: MjData, side: Side, body: str) -> None:
 
 
 def within_grasp(model: MjModel, data: MjData, side: Side, bodies: Iterable[str], reach_m: float) -> str | None:
-    """The body whose surface is nearest to the pinch point, if any is near enough."""
+    """The body whose surface is nearest to the pinch point, if one is near enough."""
     distances_m = {body: _distance_m(model, data, side, body, 2 * reach_m) for body in bodies}
     nearest = min(distances_m, key=lambda body: distances_m[body], default=None)
     return nearest if nearest is not None and distances_m[nearest] <= reach_m else None
@@ -84,7 +84,7 @@ def _welded(model: MjModel, data: MjData, body: str, side: Side) -> bool:
 
 
 def _fingers(model: MjModel, sides: Iterable[Side]) -> set[int]:
-    """By their numbers as bodies. A person's hand has no such body: that is -1, which touches nothing."""
+    """Body numbers of the fingers. A human hand has none and gives -1, which touches nothing."""
     names = [f"{side}/{finger}" for side in sides for finger in _FINGERS]
     return {mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name) for name in names}
 
@@ -95,7 +95,7 @@ def _distance_m(model: MjModel, data: MjData, side: Side, body: str, farthest_m:
 
 
 def _off_centre_m(model: MjModel, data: MjData, side: Side, body: str) -> float:
-    """How far along the opening axis a body lies from the middle of the pinch, as a ray from either side meets it."""
+    """Offset of a body from the pinch's centre along the opening axis, by rays from both sides."""
     pinch = data.body(pinch_name(side))
     axis = pinch.xmat.reshape(3, 3)[:, 1]
     surface_m = []

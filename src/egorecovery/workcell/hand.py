@@ -1,8 +1,8 @@
-"""A person's hand from capsules: 21 keypoints as a function of the pinch, skin around them, a forearm in a sleeve.
+"""A human hand of capsules: 21 keypoints as a function of the pinch, skin around them, a forearm in a sleeve.
 
-Frame of the hand (the wrist's): x towards the fingers, y to the left, z out of its back. Keypoints are numbered as
-MANO numbers them; fingertips are points on the skin, as MANO's are, so that the thumb-index distance of a hand that
-holds something is the width of what it holds.
+Frame of the hand (the wrist's): x towards the fingers, y to the left, z out of its back. Keypoints have MANO's order.
+Fingertips are points on the skin, as in MANO, so that the thumb-index distance of a hand that holds an object is the
+object's width.
 """
 
 from dataclasses import dataclass
@@ -23,28 +23,28 @@ from egorecovery.workcell.kinematics import ToolPose
 from egorecovery.workcell.physics import MjModel, MjSpec, mujoco
 
 ORDER = KeypointOrder.MANO
-WIDEST_M = 0.072  # between thumb and index: people open no further than they must
+WIDEST_M = 0.072  # between thumb and index: people open no further than needed
 PINCH_M = (0.114, 0.0, -0.022)  # midpoint of thumb and index tip
-# Of the opening axis from y: the palm then comes from the outside, and does not hide from the head what it works on.
+# Rotation of the opening axis from y. The palm then comes from the outside and does not hide the object from the head.
 PINCH_TURN_RAD = float(np.deg2rad(30.0))
 
-LEVEL_RAD = np.deg2rad(100.0)  # fingers never point up: a tool that is tilted this far takes the hand along
+LEVEL_RAD = np.deg2rad(100.0)  # fingers never point up: beyond this tilt of a tool the hand turns with it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finger:
     """One finger of a right hand, from knuckle to tip."""
 
-    joints: tuple[int, int, int]  # keypoints, from the knuckle on
+    joints: tuple[int, int, int]  # keypoints, starting at the knuckle
     tip: int
     knuckle_m: tuple[float, float, float]
     bones_m: tuple[float, float, float]
-    arch: tuple[float, float, float]  # where it bulges when it bends
+    arch: tuple[float, float, float]  # direction of the bulge when it bends
     radius_m: float
-    rests_m: tuple[float, float, float] = (0.0, 0.0, 0.0)  # tip from the index tip, for those that do not pinch
+    rests_m: tuple[float, float, float] = (0.0, 0.0, 0.0)  # tip relative to the index tip, for idle fingers
 
 
-# Proportions of a small adult hand. The three idle fingers curl beside the index, off the table and what lies there.
+# Proportions of a small adult hand. The three idle fingers curl beside the index, above the table and its objects.
 THUMB = Finger(
     joints=(13, 14, 15),
     tip=ORDER.thumb_tip,
@@ -96,7 +96,7 @@ PALM_RADIUS_M = 0.0125
 WRIST_RADIUS_M = 0.020
 SLEEVE_RADIUS_M = 0.031
 SLEEVE_FROM_M, SLEEVE_TO_M = 0.035, 0.42  # along the forearm, from the wrist; its end is never in view
-# The gripper's camera looks along the approach; a hand comes in pitched, so its camera is turned on towards the table.
+# The gripper's camera looks along the approach. A hand approaches pitched, so its camera is turned towards the table.
 CAMERA_TURN_RAD = np.deg2rad(66.0)
 HAND_CAMERA = WristCamera()
 
@@ -117,14 +117,14 @@ RADII_M = np.array(
 
 
 def hand_keypoints_m(side: Side, pinch_width_m: float) -> Float[ndarray, "21 3"]:
-    """In the frame of the hand; thumb and index tip lie `pinch_width_m` apart about `PINCH_M`."""
+    """Keypoints in the hand's frame. Thumb and index tip are `pinch_width_m` apart around `PINCH_M`."""
     mirror = (1.0, 1.0 if side is Side.RIGHT else -1.0, 1.0)
     return _right_keypoints_m(min(max(pinch_width_m, 0.0), WIDEST_M)) * mirror
 
 
 @lru_cache(maxsize=256)
 def _right_keypoints_m(width_m: float) -> Float[ndarray, "21 3"]:
-    """Kept, because a hand mostly stays as it is."""
+    """Keypoints of a right hand, cached because a hand's opening rarely changes."""
     points_m = np.zeros((21, 3))
     half_m = width_m / 2 * pinch_in_hand(Side.RIGHT)[:, 1]
     tips_m = {THUMB.tip: PINCH_M + half_m, INDEX.tip: PINCH_M - half_m}
@@ -137,22 +137,22 @@ def _right_keypoints_m(width_m: float) -> Float[ndarray, "21 3"]:
 
 @cache
 def pinch_in_hand(side: Side) -> Float[ndarray, "3 3"]:
-    """Axes of the pinch: y the way thumb and index open, to the left; z that of the hand."""
+    """Axes of the pinch: y along the opening of thumb and index, to the left; z that of the hand."""
     turn_rad = -PINCH_TURN_RAD if side is Side.RIGHT else PINCH_TURN_RAD
     return Rotation.from_rotvec([0.0, 0.0, turn_rad]).as_matrix()
 
 
 def wrist_pose(side: Side, tool: ToolPose, pitch_rad: float) -> tuple[Float[ndarray, "3"], Float[ndarray, "3 3"]]:
-    """Place and axes of the hand that does a tool's work.
+    """Position and axes of the hand at a tool's pose.
 
-    It is turned back about the opening axis, as far as fingers do not point up.
+    The hand is turned back about the opening axis, as far as the fingers do not point up.
     """
     axes = tool.rotation.as_matrix()
-    steep = np.hypot(axes[2, 0], axes[2, 2])  # 0 when the opening axis is vertical: then turning back raises nothing
+    steep = np.hypot(axes[2, 0], axes[2, 2])  # 0 if the opening axis is vertical, where turning back raises nothing
     tilt_rad = np.arctan2(-axes[2, 0], -axes[2, 2])
     kept_rad = np.clip(LEVEL_RAD - tilt_rad, 0.0, pitch_rad)
     back_rad = pitch_rad - steep * (pitch_rad - kept_rad)
-    # Columns: x of the turned-back pinch leaves it forward and down, y opens it.
+    # Columns: x of the turned-back pinch points forward and down, y along its opening.
     sin, cos = np.sin(back_rad), np.cos(back_rad)
     turned_back = np.array([[-sin, 0.0, -cos], [0.0, 1.0, 0.0], [cos, 0.0, -sin]])
     hand_axes = axes @ turned_back @ pinch_in_hand(side).T
@@ -162,9 +162,9 @@ def wrist_pose(side: Side, tool: ToolPose, pitch_rad: float) -> tuple[Float[ndar
 def skin_m(
     side: Side, keypoints_m: Float[ndarray, "21 3"], forearm: Float[ndarray, "3"]
 ) -> Float[ndarray, "bones 2 3"]:
-    """Both ends of every capsule: those of `BONES`, bare wrist, sleeve. `forearm` points from wrist to elbow."""
+    """Both ends of every capsule: `BONES`, bare wrist, sleeve. `forearm` points from wrist to elbow."""
     points_m = keypoints_m.copy()
-    # Thumb and index meet things with their pads: the capsules end beside the tips, away from the pinch.
+    # Thumb and index touch objects with their pads, so the capsules end beside the tips, away from the pinch.
     thumbward = pinch_in_hand(side)[:, 1] * (1.0 if side is Side.RIGHT else -1.0)
     points_m[THUMB.tip] += THUMB.radius_m * thumbward
     points_m[INDEX.tip] -= INDEX.radius_m * thumbward
@@ -174,9 +174,9 @@ def skin_m(
 
 
 def add_hands(spec: MjSpec) -> None:
-    """The human embodiment: two hands moved as mocap bodies, each with a wrist camera and an unseen pinch point.
+    """The human embodiment: two hands as mocap bodies, each with a wrist camera and an invisible pinch point.
 
-    What is held hangs on the pinch point. Hands themselves touch nothing: human data are recorded, never evaluated.
+    Held objects are welded to the pinch point. Hands collide with nothing: human data are recorded, never evaluated.
     """
     spec.add_material(name="skin", rgba=(0.86, 0.64, 0.52, 1), specular=0.1, shininess=0.2)
     spec.add_material(name="sleeve", rgba=(0.20, 0.28, 0.50, 1), specular=0.0, shininess=0.0)
@@ -194,7 +194,7 @@ def add_hands(spec: MjSpec) -> None:
 
 
 def pose_hand(model: MjModel, side: Side, keypoints_m: Float[ndarray, "21 3"], forearm: Float[ndarray, "3"]) -> None:
-    """Move the skin of a compiled hand to these keypoints (all in the frame of the hand)."""
+    """Move the skin of a compiled hand to keypoints in the hand's frame."""
     ends_m = skin_m(side, keypoints_m, forearm)
     way_m = ends_m[:, 1] - ends_m[:, 0]
     half_m = np.linalg.norm(way_m, axis=1) / 2
@@ -205,13 +205,13 @@ def pose_hand(model: MjModel, side: Side, keypoints_m: Float[ndarray, "21 3"], f
     model.geom_pos[geoms] = ends_m.mean(axis=1)
     model.geom_size[geoms, 1] = half_m
     model.geom_rbound[geoms] = half_m + RADII_M
-    model.geom_sameframe[geoms] = 0  # the compiler saw them at the body's origin and would keep them there
+    model.geom_sameframe[geoms] = 0  # the compiler found them at the body's origin and would keep them there
     for name, tip in zip(FINGERTIPS, (THUMB.tip, INDEX.tip), strict=True):
         model.site(f"{side}/{name}").pos[:] = keypoints_m[tip]
 
 
 def _joints_m(finger: Finger, tip_m: Float[ndarray, "3"]) -> Float[ndarray, "3 3"]:
-    """Knuckle and two joints of a finger that bends by the same angle at both, with its tip where it is wanted."""
+    """Knuckle and two joints of a finger that bends equally at both joints, for a given tip."""
     knuckle_m = np.array(finger.knuckle_m)
     way_m = tip_m - knuckle_m
     chord_m = float(np.linalg.norm(way_m))
@@ -235,7 +235,7 @@ def _bend_rad(bones_m: tuple[float, float, float], chord_m: float) -> float:
 
 
 def _add_camera(hand: Any, side: Side) -> None:
-    """At the place that the gripper's camera has from the pinch point, seen from a hand that is turned down."""
+    """The wrist camera, at the position of the gripper's camera relative to the pinch point."""
     turn = Rotation.from_matrix(pinch_in_hand(side)) * Rotation.from_rotvec([0.0, CAMERA_TURN_RAD, 0.0])
     mount = hand.add_body(name=f"{side}/camera_mount", pos=PINCH_M - turn.apply([HAND_TO_TOOL_M, 0.0, 0.0]))
     mount.quat = np.roll(turn.as_quat(), 1)
@@ -243,6 +243,6 @@ def _add_camera(hand: Any, side: Side) -> None:
 
 
 def _ghost(body: Any, shape: Any, name: str, radius_m: float, material: str) -> Any:
-    """A geom that is seen, or asked for distances, and touches nothing."""
+    """A geom without collisions, for rendering or distance queries."""
     size_m = (radius_m, radius_m, 0.0)
     return body.add_geom(name=name, type=shape, size=size_m, material=material, contype=0, conaffinity=0, mass=0)

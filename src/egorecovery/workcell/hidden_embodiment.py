@@ -1,6 +1,6 @@
-"""Pictures without arms and hands: both embodiments are left out alike, and their fingertips are drawn as dots.
+"""Pictures without arms and hands of both embodiments. Fingertips are drawn as dots.
 
-What then differs between a person's pictures and the robot's is only how things move.
+Pictures of people and robots then differ only in how things move.
 """
 
 from typing import Any
@@ -11,13 +11,13 @@ from egorecovery.capture.hidden_pictures import DOT_RGB
 from egorecovery.episodes import Side
 from egorecovery.kinematics.bindings import MjData, MjModel, mujoco
 
-HIDDEN_GROUP = 5  # of geoms that are not drawn
+HIDDEN_GROUP = 5  # the group of geoms that are not drawn
 DOT_RADIUS_M = 0.007  # 3.5 of 96 pixels in the head view
-FINGERTIPS = ("fingertip_a", "fingertip_b")  # sites where fingers touch what they hold, on arms and hands
+FINGERTIPS = ("fingertip_a", "fingertip_b")  # sites where fingers touch objects, on arms and hands
 
 
 def hide(model: MjModel) -> None:
-    """Arms and hands are drawn no more; what they touch stays."""
+    """Stops drawing arms and hands. Objects stay visible."""
     for geom in range(model.ngeom):
         body = mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, model.geom_bodyid[geom]) or ""
         if body.startswith(tuple(f"{side}/" for side in Side)):
@@ -25,7 +25,7 @@ def hide(model: MjModel) -> None:
 
 
 def add_dots(scene: Any, model: MjModel, data: MjData) -> None:
-    """Into a scene that is about to be drawn."""
+    """Adds fingertip dots to a scene that will be drawn."""
     for side, colour in DOT_RGB.items():
         for name in FINGERTIPS:
             dot = scene.geoms[scene.ngeom]

@@ -1,4 +1,4 @@
-"""A person's attempt at a demonstration: filmed and tracked as the rig does it, judged by the task's own rules."""
+"""A human attempt at a demonstration: recorded and tracked like the rig does, judged by the task's rules."""
 
 from numpy.random import Generator
 
@@ -16,7 +16,7 @@ from egorecovery.workcell.starts import Start
 
 
 class HumanDemonstrator:
-    """Somebody at the table, wearing the cameras."""
+    """A person at the table who wears the cameras."""
 
     def __init__(
         self, scene: TaskScene, *, image_size: int = 96, depth: bool = False, hidden_embodiment: bool = False
@@ -58,7 +58,7 @@ class HumanDemonstrator:
         self._cameras.close()
 
     def _wait(self, first: object) -> Outcome | None:
-        """Hands still until the goal has held long enough. The reset rule is the robot's."""
+        """Keeps the hands still until the goal has held long enough. The reset rule is for robots only."""
         protocol = Protocol()
         judge = Judge(protocol, HOME)
         for _ in range(round((protocol.stable_s + PATIENCE_S) * RATE_HZ)):

@@ -1,4 +1,4 @@
-"""A person at the table: turns scripts into hand motion, and stages starts as the teleoperator does for the robot."""
+"""A person at the table: turns scripts into hand motion, and stages starts like the teleoperator of the robot."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,19 +24,19 @@ from egorecovery.workcell.scene import TaskScene
 from egorecovery.workcell.trajectory import PERSON, HandTarget, Style, leg
 from egorecovery.workcell.tremor import Tremor
 
-# Where the pinch points rest: in the lower corners of the head view, where the robot's grippers are too.
+# Rest positions of the pinch points: the lower corners of the head view, like the robot's grippers.
 HOME_M = {Side.LEFT: (-0.075, 0.13, 0.06), Side.RIGHT: (-0.075, -0.13, 0.06)}
 ELBOW_M = {Side.LEFT: (-0.45, 0.32, 0.14), Side.RIGHT: (-0.45, -0.32, 0.14)}
-# Trackers call 30 mm between two samples a jump (0.9 m/s at 30 Hz), and add noise of their own.
+# Trackers reject 30 mm between two samples as a jump (0.9 m/s at 30 Hz), and add noise of their own.
 WRIST_LIMIT_MPS = 0.55
-GRASP_WITHIN_M = 0.02  # from the pinch point to the surface of what is grasped; a tube is grasped from its hollow
+GRASP_WITHIN_M = 0.02  # from the pinch point to the grasped surface; a tube is grasped from inside
 ALONG_TICK = np.arange(1, SUBSTEPS + 1) / SUBSTEPS
-SLACK_M = 0.001  # fingers this far from an object have closed on it, or let go of it
+SLACK_M = 0.001  # fingers nearer than this have closed on an object; farther, they have released it
 
 
 @dataclass(frozen=True, eq=False)
 class HandsSeen:
-    """What a perfect tracker would see of both hands, left then right, in the workspace frame."""
+    """The output of a perfect tracker for both hands, left then right, in the workspace frame."""
 
     keypoints_m: Float[ndarray, "2 21 3"]
     wrist_rotation: Float[ndarray, "2 3 3"]
@@ -47,9 +47,9 @@ Tick = Callable[[HandsSeen], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Manner:
-    """How a person holds hands and arms; nearly the same from episode to episode."""
+    """How a person holds hands and arms. It varies little between episodes."""
 
-    # From straight down, about the opening axis: from the person's side and below the line of sight.
+    # Rotation from straight down about the opening axis: from the person's side and below the line of sight.
     pitch_rad: float = float(np.deg2rad(78.0))
     elbow_shift_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
@@ -62,7 +62,7 @@ class Manner:
 
 @dataclass(frozen=True)
 class Grip:
-    """What a hand holds."""
+    """A held object."""
 
     body: str
     width_m: float
@@ -79,9 +79,9 @@ def human_cell(scene: TaskScene) -> MjModel:
 
 
 class HumanHands:
-    """Implements `World` and `Stage` for hands. `on_tick` is called before each 40 ms tick with what is seen then.
+    """Implements `World` and `Stage` for hands. `on_tick` is called before each 40 ms tick with the hands as seen.
 
-    The model carries the shape of the hands: one person per model.
+    The model holds the shape of the hands, so each model has one person.
     """
 
     def __init__(self, model: MjModel, scene: TaskScene, style: Style = PERSON, data: MjData | None = None) -> None:
@@ -95,7 +95,7 @@ class HumanHands:
         self.reset()
 
     def reset(self, manner: Manner | None = None) -> None:
-        """Everything at its initial place, empty hands at rest."""
+        """Resets objects to their initial places and empty hands to rest."""
         mujoco.mj_resetData(self.model, self.data)
         self.manner = manner or Manner()
         self._grips = {}
@@ -116,7 +116,7 @@ class HumanHands:
         return self._hands[side].opening_01
 
     def seen(self) -> HandsSeen:
-        """Both hands as they are now."""
+        """The current state of both hands."""
         keypoints_m, axes = np.empty((2, 21, 3)), np.empty((2, 3, 3))
         for side in Side:
             hand = self.data.body(f"{side}/hand")
@@ -128,7 +128,7 @@ class HumanHands:
     def demonstrate(
         self, script: Script, rng: Generator, on_tick: Tick, on_correction_done: Callable[[], None]
     ) -> None:
-        """Carries a script out to its end."""
+        """Executes a script."""
         tremor = Tremor(self.style, rng)
         for wanted in script:
             if isinstance(wanted, CorrectionDone):
@@ -139,7 +139,7 @@ class HumanHands:
                 self._step(hands, tremor.next_m())
 
     def _unhurried(self, wanted: Waypoint, rng: Generator) -> list[dict[Side, HandTarget]]:
-        """A leg; one whose wrist would outrun the tracker is done again on the same path at a slower pace."""
+        """Moves along a leg. If the wrist would be too fast for the tracker, the path is repeated at a slower pace."""
         seed = int(rng.integers(2**63))
         ticks = list(leg(self._hands, wanted, self.style, np.random.default_rng(seed)))
         fastest_mps = max(self._wrist_speed_mps([self._hands, *ticks], side) for side in Side)
@@ -149,7 +149,7 @@ class HumanHands:
         return list(leg(self._hands, slower, self.style, np.random.default_rng(seed)))
 
     def _wrist_speed_mps(self, ticks: list[dict[Side, HandTarget]], side: Side) -> float:
-        """At its peak."""
+        """The peak speed of the wrists."""
         moving = [now[side].pose for now in ticks if now[side].pose is not self._hands[side].pose]
         if not moving:
             return 0.0
@@ -157,12 +157,12 @@ class HumanHands:
         return float(np.linalg.norm(np.diff(wrist_m, axis=0), axis=1).max() * RATE_HZ)
 
     def _step(self, hands: dict[Side, HandTarget], shake_m: Float[ndarray, "2 3"]) -> None:
-        """One 40 ms tick, at the physics rate: hands that jump at 25 Hz would fling what they hold."""
+        """One 40 ms tick in physics steps. Hands that jump at 25 Hz would fling held objects."""
         self._hands = hands
         self._release_opened()
         start_m, start_quat = self.data.mocap_pos.copy(), self.data.mocap_quat.copy()
         goal_m, goal_quat = self._mocap_goal(shake_m)
-        goal_quat[np.einsum("bq,bq->b", start_quat, goal_quat) < 0] *= -1.0  # the shorter way
+        goal_quat[np.einsum("bq,bq->b", start_quat, goal_quat) < 0] *= -1.0  # the shorter rotation
         for along in ALONG_TICK:
             self.data.mocap_pos[:] = start_m + along * (goal_m - start_m)
             self.data.mocap_quat[:] = start_quat + along * (goal_quat - start_quat)  # MuJoCo normalises it
@@ -172,12 +172,12 @@ class HumanHands:
         self._grasp_closed()
 
     def _jump(self) -> None:
-        """The hands are where they should be at once."""
+        """Places the hands without motion."""
         self.data.mocap_pos[:], self.data.mocap_quat[:] = self._mocap_goal(np.zeros((2, 3)))
         self._pose_hands()
 
     def _mocap_goal(self, shake_m: Float[ndarray, "2 3"]) -> tuple[Float[ndarray, "B 3"], Float[ndarray, "B 4"]]:
-        """Poses (quaternions w x y z) of pinch points and hands, for the hands as commanded."""
+        """Poses (quaternions w x y z) of pinch points and hands at the commanded poses."""
         position_m, quaternion = self.data.mocap_pos.copy(), self.data.mocap_quat.copy()
         for side in Side:
             tool = self._hands[side].pose
@@ -189,7 +189,7 @@ class HumanHands:
         return position_m, quaternion
 
     def _pose_hands(self) -> None:
-        """Fingers and forearms are only looked at, so once a tick will do."""
+        """Updates fingers and forearms. They are only rendered, so once per tick is enough."""
         for side in Side:
             row = self._hand_row[side]
             elbow_m = np.add(ELBOW_M[side], self.manner.elbow_shift_m)
@@ -200,7 +200,7 @@ class HumanHands:
         physics.refresh(self.model, self.data)
 
     def _width_m(self, side: Side) -> float:
-        """Between thumb and index: never narrower than what is between them."""
+        """The distance of thumb and index, at least the width of the object between them."""
         hand, grip = self._hands[side], self._grips.get(side)
         between_m = max(hand.holds_m, grip.width_m if grip else 0.0)
         return float(np.clip(hand.opening_01 * OPENING_M, between_m, WIDEST_M))
@@ -226,7 +226,7 @@ class HumanHands:
         if grip := self._grips.pop(side, None):
             let_go(self.model, self.data, side, grip.body)
 
-    # The stage: a start is made by placing things, and by attempts that fail.
+    # `Stage`: starts are made by placing objects and by failing attempts.
 
     def put(self, body: str, position_m: Any, quaternion_wxyz: Any = (1, 0, 0, 0)) -> None:
         for side, grip in list(self._grips.items()):
@@ -247,7 +247,7 @@ class HumanHands:
         self.settle(0.2)
 
     def perform(self, script: Script) -> None:
-        # Staging is part of the start, so its small variations must not depend on the demonstrator's.
+        # Staging is part of the start, so its variations must not depend on the demonstrator's.
         self.demonstrate(script, np.random.default_rng(0), lambda seen: None, lambda: None)
 
     def settle(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What the rig records of a person: three cameras and a hand tracker, each on its own clock, none of them perfect."""
+"""The rig's recording of a person: three cameras and a hand tracker with their own clocks and errors."""
 
 from dataclasses import dataclass
 
@@ -18,44 +18,44 @@ from egorecovery.workcell.render import Cameras
 
 @dataclass(frozen=True, kw_only=True)
 class CameraClock:
-    """Frames show the world at a tick; their timestamps say so with an error, as a host that stamps arrivals does."""
+    """Timestamps of frames with the errors of a host that stamps their arrival."""
 
-    delay_s: float = 0.006  # at most, and the same for all frames of a stream
-    jitter_s: float = 0.003  # either way
+    delay_s: float = 0.006  # largest constant delay of a stream
+    jitter_s: float = 0.003  # in either direction
 
 
 @dataclass(frozen=True, kw_only=True)
 class HandTracker:
-    """How a hand reconstruction from RGB-D differs from the hand."""
+    """Errors of a hand reconstruction from RGB-D."""
 
     rate_hz: float = 30.0
     clock_jitter_s: float = 0.002
-    noise_m: float = 0.0015  # of the whole hand, per axis, from sample to sample ...
-    point_noise_m: float = 0.001  # ... and of each keypoint
+    noise_m: float = 0.0015  # of the whole hand, per axis, from sample to sample
+    point_noise_m: float = 0.001  # of each keypoint
     noise_rad: float = 0.015
-    drift_m: float = 0.003  # slow error, per axis ...
+    drift_m: float = 0.003  # slow error, per axis
     drift_rad: float = 0.02
-    drift_s: float = 1.0  # ... and how long it lasts
-    jumps_per_s: float = 0.25  # of each hand: it is seen somewhere else for some samples
+    drift_s: float = 1.0  # correlation time of the drift
+    jumps_per_s: float = 0.25  # of each hand, which then appears elsewhere for some samples
     jump_samples: tuple[int, int] = (1, 4)
     jump_m: tuple[float, float] = (0.04, 0.15)
     jump_rad: float = 0.6  # at most
-    dropouts_per_s: float = 0.25  # no hand is found
+    dropouts_per_s: float = 0.25  # in which no hand is found
     dropout_samples: tuple[int, int] = (1, 5)
 
 
 class Film:
-    """A demonstration as it happened, tick by tick: pictures, and hands without error."""
+    """A demonstration, tick by tick: pictures and true hands."""
 
     def __init__(self, person: HumanHands, cameras: Cameras, depth: bool = False) -> None:
         self._person, self._cameras, self._depth = person, cameras, depth
         self._images: dict[Camera, list[ndarray]] = {camera: [] for camera in Camera}
         self._depth_mm: dict[Camera, list[ndarray]] = {camera: [] for camera in Camera}
         self._seen: list[HandsSeen] = []
-        self.boundary_s: float | None = None  # the end of the correction, as the script says it
+        self.boundary_s: float | None = None  # the end of the correction, from the script
 
     def shoot(self, script: Script, rng: Generator) -> None:
-        """Films a script from its first tick to the state that it leaves."""
+        """Records a script from its first tick to its final state."""
         self._person.demonstrate(script, rng, self._take, self._mark_boundary)
         self._take(self._person.seen())
 
@@ -88,7 +88,7 @@ class Film:
         )
 
     def hands(self, tracker: HandTracker, rng: Generator) -> HandTracks:
-        """At the tracker's own times; hands move evenly between ticks, so little is lost by interpolating."""
+        """True hands at the tracker's times, interpolated between ticks."""
         times_s = _tracker_times(self.duration_s, tracker, rng)
         true_m = resample_linear(self.ticks_s, np.stack([seen.keypoints_m for seen in self._seen]), times_s)
         axes = np.stack([seen.wrist_rotation for seen in self._seen])
@@ -121,7 +121,7 @@ def human_recording(
     tracker: HandTracker | None = None,
     clock: CameraClock | None = None,
 ) -> Recording:
-    """The raw recording of a filmed demonstration, not cleaned in any way."""
+    """The raw recording of a demonstration, without cleaning."""
     cameras = {camera: film.camera(camera, clock or CameraClock(), rng) for camera in Camera}
     return Recording(
         id=episode_id(name),
@@ -134,7 +134,7 @@ def human_recording(
 
 
 def _tracker_times(duration_s: float, tracker: HandTracker, rng: Generator) -> Float[ndarray, " N"]:
-    """From a random moment within the first period on; never beyond the film."""
+    """A tracker's sample times, from a random moment within the first period, within the recording."""
     even_s = np.arange(rng.uniform(0, 1 / tracker.rate_hz), duration_s, 1 / tracker.rate_hz)
     jitter_s = rng.uniform(-tracker.clock_jitter_s, tracker.clock_jitter_s, len(even_s))
     return even_s + jitter_s
@@ -143,7 +143,7 @@ def _tracker_times(duration_s: float, tracker: HandTracker, rng: Generator) -> F
 def _reconstructed(
     true_m: Float[ndarray, "N 21 3"], wrist: Rotation, tracker: HandTracker, rng: Generator
 ) -> tuple[Float[ndarray, "N 21 3"], Float[ndarray, "N 3 3"]]:
-    """One hand with noise, drift and jumps, in place and in rotation."""
+    """One hand with noise, drift and jumps in position and rotation."""
     samples = len(true_m)
     shift_m = rng.normal(0, tracker.noise_m, (samples, 3)) + tracker.drift_m * _drift(samples, tracker, rng)
     turn_rad = rng.normal(0, tracker.noise_rad, (samples, 3)) + tracker.drift_rad * _drift(samples, tracker, rng)
@@ -157,7 +157,7 @@ def _reconstructed(
 
 
 def _drift(samples: int, tracker: HandTracker, rng: Generator) -> Float[ndarray, "N 3"]:
-    """Unit variance, forgotten over `drift_s`."""
+    """Drift of unit variance with correlation time `drift_s`."""
     keep = float(np.exp(-1 / (tracker.drift_s * tracker.rate_hz)))
     drift = np.empty((samples, 3))
     drift[:1] = rng.normal(0, 1, (1, 3))
@@ -169,7 +169,7 @@ def _drift(samples: int, tracker: HandTracker, rng: Generator) -> Float[ndarray,
 def _stretches(
     samples: int, per_s: float, length: tuple[int, int], tracker: HandTracker, rng: Generator
 ) -> list[slice]:
-    """Where a fault happens, any number of times."""
+    """Samples affected by faults, which occur any number of times."""
     starts = np.flatnonzero(rng.random(samples) < per_s / tracker.rate_hz)
     return [slice(int(start), int(start + rng.integers(length[0], length[1], endpoint=True))) for start in starts]
 

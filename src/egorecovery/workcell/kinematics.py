@@ -1,4 +1,4 @@
-"""The workcell's own arms: their kinematics, limits and home position."""
+"""Kinematics, limits and home position of the workcell's arms."""
 
 from functools import cache
 
@@ -21,22 +21,22 @@ POINTING_DOWN = Rotation.from_matrix([[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0
 
 # Fingers down, tools at x -0.13, y +-0.14, z 0.15 m, grippers open: in the lower corners of the head view.
 _HOME_LEFT = (-0.5743, -0.1160, 0.6185, 0.0, 1.0684, -0.5743, 1.0)
-_MIRROR = np.array([-1, 1, 1, -1, 1, -1, 1])  # the right arm is the left one seen in a mirror at y = 0
+_MIRROR = np.array([-1, 1, 1, -1, 1, -1, 1])  # the right arm is the left one mirrored at y = 0
 HOME = np.concatenate([_HOME_LEFT, _MIRROR * _HOME_LEFT])
 HOME.setflags(write=False)
 
 
 def pointing_down(yaw_rad: float = 0.0, tilt_rad: float = 0.0, roll_rad: float = 0.0) -> Rotation:
-    """Fingers down, opening along y at yaw 0.
+    """The rotation of a tool with fingers down, opening along y at yaw 0.
 
-    Yaw turns about the vertical; tilt raises the fingertips forward (pi/2: a horizontal grasp that points along the
-    yaw); roll leans the opening axis.
+    Yaw rotates about the vertical. Tilt raises the fingertips forward (pi/2: a horizontal grasp along the yaw). Roll
+    tilts the opening axis.
     """
     return Rotation.from_euler("ZYX", [yaw_rad, -tilt_rad, roll_rad]) * POINTING_DOWN
 
 
 class ArmKinematics(Arm):
-    """One arm of the workcell by itself."""
+    """A single arm of the workcell."""
 
     def __init__(self, side: Side) -> None:
         spec = mujoco.MjSpec()
@@ -48,13 +48,13 @@ class ArmKinematics(Arm):
         self.side = side
 
     def find(self, target: ToolPose, how: Solver | None = None) -> Solution:
-        """The best solution from a few fixed starts."""
+        """The best IK solution from a few fixed starts."""
         return self.search(target, search_starts(self.side), how)
 
 
 @cache
 def workcell_arms() -> Arms:
-    """Both arms of the workcell; one pair per process."""
+    """Both arms of the workcell, one pair per process."""
     return Arms(ArmKinematics(Side.LEFT), ArmKinematics(Side.RIGHT))
 
 
@@ -69,6 +69,6 @@ def home_rad(side: Side) -> Float[ndarray, "6"]:
 
 
 def search_starts(side: Side) -> list[Float[ndarray, "6"]]:
-    """Home, then home with the wrist turned: a tilted or sideways hand often lies on another wrist branch."""
+    """Start angles: home, and home with a turned wrist, because tilted hands are often on another wrist branch."""
     wrist_turns_rad = ((0, 0, 0), (0, 0, 1.4), (0, 0, -1.4), (1.5, 0, 0), (-1.5, 0, 0), (0, -1.5, 0))
     return [np.append(home_rad(side)[:3], home_rad(side)[3:] + turn_rad) for turn_rad in wrist_turns_rad]

@@ -1,6 +1,6 @@
-"""What a demonstrator wants to do, said for a gripper and a hand alike: tool poses to pass, fingers to close.
+"""Scripts of demonstrators, for grippers and hands alike: tool poses to reach and fingers to close.
 
-A script is a generator. It looks at the world between waypoints, so a second try starts from what really happened.
+A script is a generator. It reads the world between waypoints, so a second attempt starts from the actual state.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,27 +16,27 @@ Facts = TypeVar("Facts", covariant=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """One hand's next goal."""
+    """The next goal of one hand."""
 
     pose: ToolPose
     opening_01: float  # of the gripper; 0 squeezes
-    holds_m: float = 0.0  # width of what is between the fingers: a hand closes to it, a gripper is stopped by it
+    holds_m: float = 0.0  # width of the object between the fingers; a hand closes to it, a gripper is stopped by it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Waypoint:
-    """Where the hands go next. A side that is not named stays as it is."""
+    """The next goals of the hands. A side without a goal stays as it is."""
 
     reaches: Mapping[Side, Reach] = field(default_factory=dict)
-    pace: float = 1.0  # of the demonstrator's own speed; contact wants less
-    at_most_mps: float = inf  # whoever moves: a quick hand would fling what it pushes
-    straight: bool = False  # no arc: the way matters, not only its end
-    wait_s: float = 0.0  # then stand still
+    pace: float = 1.0  # factor of the demonstrator's speed; lower in contact
+    at_most_mps: float = inf  # for any demonstrator; a fast hand would fling what it pushes
+    straight: bool = False  # no arc: the path matters, not only its end
+    wait_s: float = 0.0  # standstill afterwards
 
 
 @dataclass(frozen=True)
 class CorrectionDone:
-    """Between two waypoints: the failure is corrected, ordinary execution resumes (t_rec)."""
+    """Marks, between two waypoints, the end of the correction (t_rec)."""
 
 
 Script = Iterator[Waypoint | CorrectionDone]
@@ -44,16 +44,16 @@ Script = Iterator[Waypoint | CorrectionDone]
 
 @runtime_checkable
 class World(Protocol[Facts]):
-    """What a script may look at."""
+    """The state that a script may read."""
 
     def facts(self) -> Facts:
-        """The objects, as the task's rules see them."""
+        """The objects' state, in the terms of the task's rules."""
         ...
 
     def tool(self, side: Side) -> ToolPose:
-        """The last commanded pose of a hand."""
+        """A hand's last commanded pose."""
         ...
 
     def opening_01(self, side: Side) -> float:
-        """The last commanded opening."""
+        """A hand's last commanded opening."""
         ...

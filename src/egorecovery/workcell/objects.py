@@ -1,4 +1,4 @@
-"""Free objects in a model: where they are, and how to put them somewhere."""
+"""Free objects in a model: reading and setting their poses, and contacts."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from egorecovery.workcell.physics import MjData, MjModel, mujoco
 
 @dataclass(frozen=True, eq=False)
 class Pose:
-    """An object in the workspace frame."""
+    """The pose of an object in the workspace frame."""
 
     position_m: Float[ndarray, "3"]
     axes: Float[ndarray, "3 3"]  # columns: the object's x, y, z
@@ -24,11 +24,11 @@ class Pose:
 
     @property
     def tilt_rad(self) -> float:
-        """Between the object's z axis and the vertical."""
+        """The angle between the object's z axis and the vertical."""
         return float(np.arccos(np.clip(self.axes[2, 2], -1, 1)))
 
     def turned_rad(self, other: "Pose") -> float:
-        """Between the two orientations, about whichever axis."""
+        """The rotation angle between two orientations."""
         return float(np.arccos(np.clip((np.vdot(self.axes, other.axes) - 1) / 2, -1, 1)))
 
     @property
@@ -44,7 +44,7 @@ class Pose:
         return Rotation.from_matrix(self.axes)
 
     def of(self, point_m: Float[ndarray, "3"]) -> Float[ndarray, "3"]:
-        """A workspace point in the object's own frame."""
+        """A workspace point in the object's frame."""
         return self.axes.T @ (point_m - self.position_m)
 
 
@@ -56,7 +56,7 @@ def pose_of(model: MjModel, data: MjData, body: str) -> Pose:
 
 
 def put(model: MjModel, data: MjData, body: str, position_m: ndarray, quaternion_wxyz: ndarray) -> None:
-    """Place a body with a free joint, at rest."""
+    """Place a body that has a free joint, at rest."""
     joint = int(model.body(body).jntadr[0])
     position, velocity = int(model.jnt_qposadr[joint]), int(model.jnt_dofadr[joint])
     data.qpos[position : position + 7] = np.concatenate([position_m, quaternion_wxyz])
@@ -64,17 +64,17 @@ def put(model: MjModel, data: MjData, body: str, position_m: ndarray, quaternion
 
 
 def touching(model: MjModel, data: MjData, body: str, other: str) -> bool:
-    """Whether any geom of one body is in contact with any geom of the other."""
+    """Whether two bodies are in contact."""
     return model.body(other).id in touched_by(model, data, body)
 
 
 def touched_by(model: MjModel, data: MjData, body: str) -> set[int]:
-    """The bodies (by number) of which any geom is in contact with any geom of this one."""
+    """The numbers of the bodies in contact with this one."""
     identifier = model.body(body).id
-    one, other = model.geom_bodyid[data.contact.geom].T  # of every contact
-    return {*other[one == identifier].tolist(), *one[other == identifier].tolist()}
+    first, second = model.geom_bodyid[data.contact.geom].T  # of every contact
+    return {*second[first == identifier].tolist(), *first[second == identifier].tolist()}
 
 
 def yaw_quaternion(yaw_rad: float) -> Float[ndarray, "4"]:
-    """w x y z of a turn about the vertical."""
+    """The quaternion (w x y z) of a rotation about the vertical."""
     return np.array([np.cos(yaw_rad / 2), 0.0, 0.0, np.sin(yaw_rad / 2)])

@@ -1,4 +1,4 @@
-"""The cell as a visitor sees it: a third-person view for films. No policy sees it; no training picture changes."""
+"""A third-person view of the workcell for videos. Policies never see it, and training pictures do not change."""
 
 import weakref
 from dataclasses import dataclass
@@ -14,27 +14,27 @@ from egorecovery.workcell.render import RenderingError
 
 @dataclass(frozen=True, kw_only=True)
 class OutsideView:
-    """From in front of the table, a little to the right of it, looking back at whoever works there."""
+    """The view from in front of the table, slightly to the right, looking back at the robot or person."""
 
     lookat_m: tuple[float, float, float] = (-0.04, -0.03, 0.06)
     distance_m: float = 1.12
-    azimuth_deg: float = 148.0  # of the gaze, from the x axis: 180 looks straight back at the bases
+    azimuth_deg: float = 148.0  # of the viewing direction, from the x axis; 180 looks straight back at the bases
     elevation_deg: float = -27.0
     fovy_deg: float = 34.0
 
 
-# Pictures for people may cost more than those for policies: soft edges and shadows.
+# Pictures for people may take longer than those for policies, so they have soft edges and shadows.
 SAMPLES, SHADOW_PX, SLICES, STACKS = 4, 2048, 28, 16
 
 
 class OutsideCamera:
-    """Renders square pictures in colours and shadows of its own. Close it in the thread that made it."""
+    """Renders square pictures with its own colours and shadows. Close it in the thread that created it."""
 
     def __init__(self, model: MjModel, size_px: int, view: OutsideView | None = None) -> None:
         self._model, self._view = model, view or OutsideView()
         plain = _quality(model)
         _set_quality(model, (SAMPLES, SHADOW_PX, SLICES, STACKS))
-        try:  # the renderer reads them once, when it is made
+        try:  # the renderer reads them once, on creation
             self._renderer = mujoco.Renderer(model, size_px, size_px, max_geom=2 * model.ngeom + 200)
         except (ImportError, AttributeError, RuntimeError, mujoco.FatalError) as error:
             raise RenderingError(
@@ -53,7 +53,7 @@ class OutsideCamera:
         self._close = weakref.finalize(self, self._renderer.close)
 
     def render(self, data: MjData) -> UInt8[ndarray, "H W 3"]:
-        """This instant. The model is as it was before when this returns."""
+        """Renders the current state. The model is unchanged afterwards."""
         model = self._model
         shadows, fovy_deg = model.light_castshadow.copy(), float(model.vis.global_.fovy)
         model.light_castshadow[:], model.vis.global_.fovy = True, self._view.fovy_deg

@@ -1,4 +1,4 @@
-"""The measured physics options, whole-state snapshots, divergence."""
+"""Physics options, snapshots of the whole state, and detection of divergence."""
 
 from dataclasses import dataclass
 
@@ -10,34 +10,34 @@ from egorecovery.errors import EgoRecoveryError
 from egorecovery.kinematics.bindings import MjData, MjModel, MjSpec, mujoco
 
 TIMESTEP_S = 0.002
-# Grasps held 10/10 with 0.1 mm slip in 10 s at these contact settings (design, section 7).
+# With these contact settings, 10 of 10 grasps held with 0.1 mm slip in 10 s.
 FRICTION = (1.0, 0.02, 0.001)  # sliding, torsional (m), rolling (m)
 CONTACT_SOLREF = (0.004, 1.0)
 CONTACT_SOLIMP = (0.95, 0.99, 0.001, 0.5, 2.0)
-CONTACT_DIM = 4  # torsional friction, so that an object held at one spot does not swivel
+CONTACT_DIM = 4  # with torsional friction, so that an object held at one point does not rotate
 
-SPEED_LIMIT = 200.0  # rad/s or m/s: nothing on a table gets there, a diverging solver does within a few steps
+SPEED_LIMIT = 200.0  # rad/s or m/s: no object reaches it, a diverging solver does within a few steps
 
 
 class PhysicsDiverged(EgoRecoveryError):
-    """The simulation left the numbers: the attempt counts as a failure, the run continues."""
+    """The simulation diverged. The attempt counts as a failure, and the run continues."""
 
 
 @dataclass(frozen=True, eq=False)
 class PhysicsState:
-    """Everything the next step depends on: time, positions, velocities, controls and the solver's warm start."""
+    """The whole state: time, positions, velocities, controls and the solver's warm start."""
 
     integration: Float64[ndarray, " N"]
 
 
 def set_physics(spec: MjSpec) -> None:
-    """The measured solver options, and contact defaults for every geom that is added later."""
+    """Sets solver options, and contact defaults for all geoms that are added later."""
     spec.compiler.degree = False  # angles and Euler angles in radians
     spec.option.timestep = TIMESTEP_S
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 10.0
-    # A silent reset to the initial pose would look like a robot that gave up; `check` reports the divergence instead.
+    # MuJoCo's silent reset to the initial pose would look like a robot that gave up; `check` reports divergence.
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
     geom = spec.default.geom
     geom.condim = CONTACT_DIM
@@ -47,7 +47,7 @@ def set_physics(spec: MjSpec) -> None:
 
 
 def save(model: MjModel, data: MjData) -> PhysicsState:
-    """The whole state, warm start included: without it a restored run differs in the last bits."""
+    """The whole state. Without the warm start, a restored run would differ in the last bits."""
     kind = mujoco.mjtState.mjSTATE_INTEGRATION
     integration = np.empty(mujoco.mj_stateSize(model, kind))
     mujoco.mj_getState(model, data, integration, kind)
@@ -55,7 +55,7 @@ def save(model: MjModel, data: MjData) -> PhysicsState:
 
 
 def restore(model: MjModel, data: MjData, state: PhysicsState) -> None:
-    """Back to a saved state, bit for bit; poses and contacts can be read at once."""
+    """Restores a saved state, bit for bit. Poses and contacts can be read immediately."""
     kind = mujoco.mjtState.mjSTATE_INTEGRATION
     if len(state.integration) != mujoco.mj_stateSize(model, kind):
         raise EgoRecoveryError(
@@ -67,16 +67,16 @@ def restore(model: MjModel, data: MjData, state: PhysicsState) -> None:
 
 
 def refresh(model: MjModel, data: MjData) -> None:
-    """Bring poses, cameras, contacts and body velocities up to the current positions (a step leaves them 2 ms behind).
+    """Update poses, cameras, contacts and body velocities to the current positions (a step leaves them 2 ms behind).
 
-    Neither the state nor the warm start is touched, so a run that renders continues exactly like one that does not.
+    State and warm start do not change, so rendering does not affect a run.
     """
     mujoco.mj_fwdPosition(model, data)
     mujoco.mj_fwdVelocity(model, data)
 
 
 def check(model: MjModel, data: MjData) -> None:
-    """Raise when the numbers are no longer those of a table-top."""
+    """Raises if positions or velocities are implausible."""
     if np.isfinite(data.qpos).all() and np.abs(data.qvel).max(initial=0.0) < SPEED_LIMIT:  # no NaN is below it
         return
     fastest = int(np.argmax(np.abs(np.nan_to_num(data.qvel, nan=np.inf))))

@@ -1,4 +1,4 @@
-"""Pictures of the cell: one off-screen renderer for the three cameras, closed explicitly."""
+"""Pictures of the workcell: one off-screen renderer for the three cameras, closed explicitly."""
 
 import os
 import weakref
@@ -18,18 +18,18 @@ FARTHEST_MM = 65535
 
 
 class RenderingError(EgoRecoveryError):
-    """A machine or a setting without a renderer."""
+    """Rendering is not possible with this machine or setting."""
 
 
 class Cameras:
-    """Renders images. Holds a GL context, which belongs to the thread that made it: close it there."""
+    """Renders images. Holds a GL context, which must be closed in the thread that created it."""
 
     def __init__(
         self, model: MjModel, size_px: int = 96, hidden_embodiment: bool = False, *, width_px: int | None = None
     ) -> None:
-        """Squares of `size_px`, or with `width_px` what a wider sensor sees beside them: the square stays its middle.
+        """Renders squares of `size_px`. With `width_px` pictures are wider, with the same square in the centre.
 
-        `hidden_embodiment` leaves arms and hands out of all pictures that are made of this model.
+        `hidden_embodiment` removes arms and hands from all pictures of this model.
         """
         self.size_px, self.width_px = size_px, width_px or size_px
         self._model = model
@@ -46,7 +46,7 @@ class Cameras:
             ) from None
         for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION, mujoco.mjtRndFlag.mjRND_HAZE):
             self._renderer.scene.flags[flag] = False
-        # Also at exit: a GL context must go while the interpreter still stands.
+        # Also at exit: a GL context must be closed while the interpreter still runs.
         self._close = weakref.finalize(self, self._renderer.close)
         self._option = mujoco.MjvOption()
         self._views = {camera: _fixed(model, camera) for camera in Camera}
@@ -58,11 +58,11 @@ class Cameras:
         return self._renderer.render()
 
     def render_all(self, data: MjData) -> dict[Camera, UInt8[ndarray, "H W 3"]]:
-        """All three views of one instant."""
+        """All three views of the current state."""
         return {camera: self.render(data, camera) for camera in Camera}
 
     def depth_mm(self, data: MjData, camera: Camera) -> UInt16[ndarray, "H W"]:
-        """Distance along the viewing axis, as RGB-D cameras give it; 0 where there is nothing, as theirs."""
+        """Depth along the viewing axis in millimetres, like an RGB-D camera; 0 where there is none."""
         self._renderer.update_scene(data, self._views[camera], self._option)
         self._renderer.enable_depth_rendering()
         try:
@@ -72,7 +72,7 @@ class Cameras:
         return np.where(depth_mm < self._farthest_mm, depth_mm, 0).astype(np.uint16)
 
     def intrinsics(self, camera: Camera) -> Intrinsics:
-        """The pinhole behind a camera's pictures."""
+        """The pinhole intrinsics of a camera."""
         fovy_rad = np.deg2rad(self._model.camera(str(camera)).fovy[0])
         focal_px = float(self.size_px / 2 / np.tan(fovy_rad / 2))
         height, width = self.size_px, self.width_px

@@ -1,4 +1,4 @@
-"""The robot embodiment: 14-D absolute joint targets in, 14-D proprioception out, 25 times a second."""
+"""The robot embodiment: 14-D absolute joint targets in, 14-D proprioception out, 25 times per second."""
 
 from dataclasses import dataclass
 
@@ -15,20 +15,20 @@ from egorecovery.workcell.kinematics import HOME, LOWER_RAD, UPPER_RAD
 from egorecovery.workcell.physics import MjData, MjModel, PhysicsState, mujoco
 
 SUBSTEPS = round(1 / RATE_HZ / physics.TIMESTEP_S)
-ALONG_STEP = np.arange(1, SUBSTEPS + 1)[:, None] / SUBSTEPS  # of a control step, at the end of each substep
+ALONG_STEP = np.arange(1, SUBSTEPS + 1)[:, None] / SUBSTEPS  # share of a control step at the end of each substep
 LOWEST_TARGET = np.tile(np.append(LOWER_RAD, 0.0), 2)
 HIGHEST_TARGET = np.tile(np.append(UPPER_RAD, 1.0), 2)
-# 3 rad/s, as a small arm's drives allow (the gripper takes what it gets): a wild policy must not ram the table.
+# 3 rad/s, as a small arm's drives allow (no limit for the gripper), so that a bad policy does not ram the table.
 LARGEST_MOVE = np.tile(np.append(np.full(ARM_JOINTS, 3.0 / RATE_HZ), 1.0), 2)
 
 
 class ActionRefused(EgoRecoveryError):
-    """A command that no robot could follow."""
+    """A command that is not a valid joint vector."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Addresses:
-    """Where the robot's numbers lie in the model's arrays."""
+    """Indices of the robot in the model's arrays."""
 
     ctrl: ndarray  # (14,)
     joints: ndarray  # (12,) qpos of both arms
@@ -38,9 +38,9 @@ class _Addresses:
 
 
 class RobotCell:
-    """Two arms in a compiled cell. Objects in the cell are moved through `data`; call `refresh` after doing so.
+    """Two arms in a compiled arena. Objects are moved through `data`; call `refresh` afterwards.
 
-    A step starts from what the last refresh saw: without one, from contacts and forces that are no more.
+    A step starts from the contacts and forces of the last refresh. Without one, they would be outdated.
     """
 
     def __init__(self, model: MjModel, data: MjData | None = None) -> None:
@@ -50,14 +50,14 @@ class RobotCell:
         self.reset()
 
     def reset(self, joints: Float[ndarray, "14"] = HOME) -> None:
-        """Everything at its initial place, the arms still at the given joint vector."""
+        """Resets objects to their initial places, with the arms at rest at a joint vector."""
         mujoco.mj_resetData(self.model, self.data)
         self.place(joints)
 
     def place(self, joints: Float[ndarray, "14"], target: Float[ndarray, "14"] | None = None) -> None:
-        """Put the arms at a joint vector without moving there; objects and time stay.
+        """Put the arms at a joint vector without motion. Objects and time do not change.
 
-        The servos get that vector as their command, or `target`: a gripper that holds something keeps closing.
+        The servos get that vector as their command, or `target`, so that a gripper that holds an object keeps closing.
         """
         joints = clip_target(joints)
         arms = joints.reshape(2, ARM_JOINTS + 1)
@@ -73,15 +73,15 @@ class RobotCell:
     def step(self, target: ndarray) -> None:
         """One 40 ms control step towards absolute targets, clipped to the limits of joints and drives.
 
-        The servos see a ramp from the last target to this one, as a real controller interpolates: steps at 25 Hz
-        would shake a grasped object.
+        The servos get a ramp from the last target to this one, like a real controller. Jumps at 25 Hz would shake a
+        grasped object.
         """
         model, data, ctrl = self.model, self.data, self._at.ctrl
         start = data.ctrl[ctrl]
         goal = np.clip(clip_target(target), start - LARGEST_MOVE, start + LARGEST_MOVE)
         ramp = start + (goal - start) * ALONG_STEP
         data.ctrl[ctrl] = ramp[0]
-        mujoco.mj_step2(model, data)  # its first half, which no control enters, is done: the last refresh
+        mujoco.mj_step2(model, data)  # the first half of a step, which needs no control, is the last refresh
         for servo_target in ramp[1:]:
             data.ctrl[ctrl] = servo_target
             mujoco.mj_step(model, data)
@@ -96,15 +96,15 @@ class RobotCell:
         return measured.ravel()
 
     def target(self) -> Float[ndarray, "14"]:
-        """The last command to the servos."""
+        """The last commanded joint vector."""
         return self.data.ctrl[self._at.ctrl].copy()
 
     def effector_m(self) -> Float[ndarray, "2 3"]:
-        """Both tools in the workspace frame."""
+        """Positions of both tools in the workspace frame."""
         return self.data.site_xpos[self._at.tools].copy()
 
     def effector_rotation(self) -> Float[ndarray, "2 3 3"]:
-        """Both tools' axes as columns: x, y (opening), z (approach)."""
+        """Axes of both tools as columns: x, y (opening), z (approach)."""
         return self.data.site_xmat[self._at.tools].reshape(2, 3, 3).copy()
 
     def save(self) -> PhysicsState:
@@ -115,7 +115,7 @@ class RobotCell:
 
 
 def clip_target(target: ndarray) -> Float[ndarray, "14"]:
-    """The target within joint limits; refuses what is no joint vector."""
+    """The target clipped to joint limits. Refuses invalid joint vectors."""
     target = np.asarray(target, float)
     if target.shape != (STATE_DIM,) or not np.isfinite(target).all():
         raise ActionRefused(f"an action is {STATE_DIM} finite numbers, got shape {target.shape}: {target}")

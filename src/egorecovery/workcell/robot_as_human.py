@@ -1,7 +1,7 @@
-"""A robot in a person's place: it looks and moves like the robot, and is recorded as hands.
+"""Robot demonstrations encoded as human ones: they look and move like the robot and are recorded as hands.
 
-With people, several things change at once: appearance, motion, tracking error, and the space of actions. Here only
-the space of actions changes, so the difference between this data and people's is what the other three cost.
+Human data differ from robot data in appearance, motion, tracking error and action space. This data differs in action
+space only, so comparing it with human data shows the effect of the other three.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ from egorecovery.workcell.starts import Start
 
 
 class RobotAsHuman(RobotDemonstrator):
-    """A teleoperator at the robot, whose recordings are a person's."""
+    """A teleoperator at the robot, whose recordings are encoded as human ones."""
 
     def attempt(self, start: Start, rng: Generator) -> Attempt:
         done = super().attempt(start, rng)
@@ -31,7 +31,7 @@ class RobotAsHuman(RobotDemonstrator):
 
 
 def as_hands(log: RobotLog) -> HandTracks:
-    """Hands that do the work of the measured tools, tracked without error."""
+    """Hands at the measured tool poses, tracked without error."""
     tools_m, axes = effector_poses(log.state)
     openings = log.state.reshape(-1, 2, ARM_JOINTS + 1)[:, :, ARM_JOINTS]
     keypoints_m, rotations = np.empty((len(log.state), 2, 21, 3)), np.empty((len(log.state), 2, 3, 3))

@@ -1,4 +1,4 @@
-"""When a rollout is over, and how it went: the paper's protocol as pure functions and one small state machine."""
+"""End and outcome of a rollout: the paper's protocol as pure functions and a small state machine."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ from egorecovery.episodes import RATE_HZ
 from egorecovery.episodes.vocabulary import STATE_DIM
 from egorecovery.errors import RecipeError
 
-_ARMS = np.delete(np.arange(STATE_DIM), [6, 13])  # grippers do not count: opening them is work
+_ARMS = np.delete(np.arange(STATE_DIM), [6, 13])  # without grippers, which a task opens and closes
 
 
 class Result(StrEnum):
@@ -21,7 +21,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a rollout."""
+    """The outcome of a rollout."""
 
     result: Result
     reason: str
@@ -34,12 +34,12 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """Appendix, closed-loop evaluation: the time a rollout may take and what ends it early."""
+    """Time limit and early ends of a rollout (appendix, closed-loop evaluation)."""
 
     time_limit_s: float = 300.0
     stable_s: float = 3.0  # the goal must hold this long
-    home_rad: float = 0.12  # both arms this close to the initial pose again ...
-    away_rad: float = 0.45  # ... after having been this far from it: a reset, which ends the rollout
+    home_rad: float = 0.12  # returning this close to the initial pose is a reset, which ends the rollout,
+    away_rad: float = 0.45  # after an arm has been this far from it
 
     def __post_init__(self) -> None:
         if not 0 < self.stable_s < self.time_limit_s or not 0 < self.home_rad < self.away_rad:
@@ -47,7 +47,7 @@ class Protocol:
 
 
 class Judge:
-    """Watches one rollout frame by frame. Everything it needs is passed in, so it can be tested on made-up states."""
+    """Judges one rollout frame by frame. All inputs are arguments, so it can be tested on synthetic states."""
 
     def __init__(self, protocol: Protocol, home: Float[ndarray, "14"]) -> None:
         self.protocol = protocol
@@ -57,9 +57,9 @@ class Judge:
         self._has_left_home = False
 
     def watch(self, *, goal: bool, terminal: str | None, joints: Float[ndarray, "14"] | None) -> Outcome | None:
-        """The outcome, once there is one. `terminal` is the task's terminal failure in words, if it happened.
+        """The outcome, once there is one. `terminal` describes the task's terminal failure, if any.
 
-        Without `joints` there is no reset rule: a person has no initial pose to return to.
+        Without `joints` the reset rule does not apply: a person has no initial pose to return to.
         """
         self.frame += 1
         if terminal is not None:
@@ -77,7 +77,7 @@ class Judge:
         return None
 
     def _is_reset(self, joints: Float[ndarray, "14"]) -> bool:
-        """Back at the initial pose after having gone to work."""
+        """Whether the robot returned to its initial pose after leaving it."""
         distance_rad = float(np.abs(joints[_ARMS] - self._home).max())
         self._has_left_home |= distance_rad > self.protocol.away_rad
         return self._has_left_home and distance_rad < self.protocol.home_rad

@@ -1,4 +1,4 @@
-"""What a task brings to the workcell. A task of one's own implements this and nothing else."""
+"""The interface of a task's scene. Your own task implements this and nothing else."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -18,14 +18,14 @@ OBJECT_M = "object_m"  # in `provenance.details`: the middle of the target objec
 
 @runtime_checkable
 class Stage(Protocol):
-    """How a scene puts itself into a start, whoever works there. Every call leaves the scene at rest."""
+    """Operations with which a scene stages a start, for any embodiment. Every call leaves the scene at rest."""
 
     def put(self, body: str, position_m: Any, quaternion_wxyz: Any = (1, 0, 0, 0)) -> None:
         """Place a free object."""
         ...
 
     def place(self, side: Side, pose: ToolPose, opening_01: float = 1.0) -> None:
-        """Put a hand somewhere without moving there."""
+        """Put a hand at a pose without motion."""
         ...
 
     def hold(self, side: Side, body: str, width_m: float) -> None:
@@ -33,16 +33,16 @@ class Stage(Protocol):
         ...
 
     def perform(self, script: Script) -> None:
-        """Carry out a (failing) attempt, so that the failure state is one that physics made."""
+        """Execute a failing attempt, so that the failure state results from physics."""
         ...
 
     def settle(self, seconds: float) -> None:
-        """Let go of time, hands held."""
+        """Let time pass with the hands still."""
         ...
 
     @property
     def world(self) -> World[Any]:
-        """For scripts that `perform` runs."""
+        """The world, for scripts that `perform` runs."""
         ...
 
 
@@ -52,14 +52,13 @@ class TaskScene(Protocol):
 
     task: Task
     graspable: tuple[str, ...]  # bodies that a hand can hold
-    target_objects: tuple[str, ...]  # bodies that a policy must find; the middle of them is recorded as simulator truth
-    modes: ClassVar[Mapping[str, float]]  # failure modes and how often each is drawn
-    # Small misses that policies themselves make on the way, and how often each is drawn: for collection only, as an
-    # option; evaluation starts from `modes`. Empty where there are none.
+    target_objects: tuple[str, ...]  # bodies that a policy must find; their centre is recorded as simulator truth
+    modes: ClassVar[Mapping[str, float]]  # failure modes and their probabilities
+    # Small misses that policies make, and their probabilities. An option for collection only; evaluation uses `modes`.
     near_misses: ClassVar[Mapping[str, float]]
 
     def add_objects(self, spec: MjSpec) -> None:
-        """Bodies, geoms and materials, with names of the task's own."""
+        """Add the task's bodies, geoms and materials."""
         ...
 
     def draw_initial(self, rng: Generator) -> Start:
@@ -67,37 +66,37 @@ class TaskScene(Protocol):
         ...
 
     def draw_failure(self, rng: Generator, mode: str) -> Start:
-        """A start of the failure family, anywhere in it; or one of the near misses."""
+        """A random start of a failure mode or near miss."""
         ...
 
     def failure_descriptor(self, failure: Start) -> Float[ndarray, " G"]:
-        """The few numbers that tell a failure from others of its mode; near ones are alike."""
+        """A few numbers that describe a failure within its mode. Similar failures have similar numbers."""
         ...
 
     def stage(self, stage: Stage, start: Start) -> None:
-        """Bring the scene into a start."""
+        """Stage a start."""
         ...
 
     def facts(self, model: MjModel, data: MjData) -> Any:
-        """All that the rules look at, and nothing else of the simulator."""
+        """All inputs of the rules, and nothing else of the simulator."""
         ...
 
     def goal(self, facts: Any) -> bool:
-        """The goal state, at this instant."""
+        """Whether the current state is the goal state."""
         ...
 
     def terminal(self, facts: Any, first: Any) -> str | None:
-        """A failure that no retry can mend, in words; `first` are the facts at the start."""
+        """A description of a failure that no retry can repair, or None. `first` are the facts at the start."""
         ...
 
     def invalid_reason(self, facts: Any, start: Start) -> str | None:
-        """Why a staged scene is not the start it should be; None when it is."""
+        """Why a staged scene does not match its start, or None."""
         ...
 
     def succeed(self, world: World[Any], rng: Generator) -> Script:
-        """The nominal demonstration."""
+        """The script of the nominal demonstration."""
         ...
 
     def recover(self, world: World[Any], rng: Generator) -> Script:
-        """From a failure: correct it, say so, finish the task."""
+        """The script from a failure: correct it, mark the end of the correction, finish the task."""
         ...

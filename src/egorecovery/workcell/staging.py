@@ -1,8 +1,8 @@
-"""The collection protocol: from which starts each source of data is recorded.
+"""The collection protocol: the starts of each source of data.
 
-Staging a failure for a robot is slow, so a lab stages a few configurations and repeats them with small variation;
-people reach every failure in seconds. Robot recovery is therefore *compact*, human recovery and evaluation are drawn
-across the whole family. Nominal starts are drawn across their whole distribution for everybody.
+Staging a failure for a robot is slow, so a lab stages a few configurations and repeats them with small variation.
+People reach every failure in seconds. Robot recovery is therefore *compact*, while human recovery and evaluation are
+sampled over the whole failure family. Nominal starts are always sampled over their whole distribution.
 """
 
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ from egorecovery.randomness import generator_for
 from egorecovery.workcell.scene import TaskScene
 from egorecovery.workcell.starts import Start
 
-FAILURES_CONSIDERED = 200  # per mode, for a lab to choose from
+FAILURES_CONSIDERED = 200  # random failures per mode, from which a lab's configurations are chosen
 
 
 @dataclass(frozen=True, kw_only=True)
 class StagingProtocol:
-    """How compact robot recovery is."""
+    """Compactness of robot recovery."""
 
-    configurations: int = 12  # staged by hand for each task, over all its failure modes
-    variation: float = 0.1  # each repetition lies this far (at most) towards another draw of the family
-    configuration_seed: int = 2026  # which configurations: a property of the lab, not of one data set
+    configurations: int = 12  # staged by hand per task, over all its failure modes
+    variation: float = 0.1  # each repetition moves at most this share towards another sample of the family
+    configuration_seed: int = 2026  # of the configurations: a property of the lab, not of one data set
 
     def __post_init__(self) -> None:
         if self.configurations < 1 or not 0 <= self.variation <= 1:
@@ -42,9 +42,9 @@ def draw_start(
     across_family: bool = False,
     near_misses: bool = False,
 ) -> Start:
-    """A start for one demonstration of a source, with an appearance of its own.
+    """A start for one demonstration of a source, with its own appearance.
 
-    With near misses, half of the recoveries begin at one, if the task has any.
+    With near misses, half of the recoveries start from one, if the task has any.
     """
     protocol = protocol or StagingProtocol()
     if not source.is_recovery:
@@ -59,7 +59,7 @@ def draw_start(
 
 
 def draw_across_family(scene: TaskScene, rng: Generator, modes: Mapping[str, float] | None = None) -> Start:
-    """Any failure: the mode first, then its parameters, so that no mode is thinned out by rejection."""
+    """A random failure: the mode first, then its parameters, so that rejection does not change mode frequencies."""
     modes = scene.modes if modes is None else modes
     names, weights = list(modes), np.array(list(modes.values()))
     return scene.draw_failure(rng, str(rng.choice(names, p=weights / weights.sum())))
@@ -68,16 +68,16 @@ def draw_across_family(scene: TaskScene, rng: Generator, modes: Mapping[str, flo
 def configurations(
     scene: TaskScene, protocol: StagingProtocol, modes: Mapping[str, float] | None = None
 ) -> tuple[Start, ...]:
-    """The lab's staged failures; see `_configurations`."""
+    """The lab's staged failures (see `_configurations`)."""
     return _configurations(scene, protocol, tuple(scene.modes if modes is None else modes))
 
 
 @lru_cache(maxsize=8)  # by scene: a demonstrator keeps its own
 def _configurations(scene: TaskScene, protocol: StagingProtocol, modes: tuple[str, ...]) -> tuple[Start, ...]:
-    """The lab's staged failures, the same once and for all: of each mode in turn, few that stand for the whole.
+    """The lab's fixed failures: a few of each mode that represent the whole mode.
 
-    Drawn blindly, all four dropped cubes of a lab lay on the same side of the table, and no policy ever grasped one on
-    the other (docs/log.md). Who can stage only a few failures takes care that they differ.
+    With random samples, all four dropped cubes of a lab were on one side of the table, and no policy ever grasped one
+    on the other side (docs/log.md). A lab that can stage only a few failures makes sure that they differ.
     """
     shares = {mode: len(range(number, protocol.configurations, len(modes))) for number, mode in enumerate(modes)}
     staged = {mode: _typical(scene, mode, count, protocol.configuration_seed) for mode, count in shares.items()}
@@ -86,7 +86,7 @@ def _configurations(scene: TaskScene, protocol: StagingProtocol, modes: tuple[st
 
 
 def _typical(scene: TaskScene, mode: str, count: int, seed: int) -> list[Start]:
-    """Of many failures a few: each choice is the one that most shortens the way from all to the nearest chosen."""
+    """A few of many failures, chosen greedily: each reduces most the distances from all to the nearest chosen one."""
     drawn = [
         scene.draw_failure(
             generator_for(seed=seed, purpose="staged failure", task=scene.task.name, mode=mode, number=number), mode
@@ -96,8 +96,8 @@ def _typical(scene: TaskScene, mode: str, count: int, seed: int) -> list[Start]:
     values = np.array([scene.failure_descriptor(start) for start in drawn])
     spread = values.std(axis=0)
     scaled = values / np.where(spread > 0, spread, 1.0)
-    apart = np.linalg.norm(scaled[:, None] - scaled, axis=-1)  # of every two
-    nearest = np.full(len(drawn), np.inf)  # from each to what was chosen
+    apart = np.linalg.norm(scaled[:, None] - scaled, axis=-1)  # pairwise distances
+    nearest = np.full(len(drawn), np.inf)  # from each to the nearest chosen one
     chosen: list[Start] = []
     for _ in range(count):
         best = int(np.argmin(np.minimum(apart, nearest).sum(axis=1)))
@@ -111,7 +111,7 @@ def _staged_again(scene: TaskScene, rng: Generator, protocol: StagingProtocol, m
     known = staged[rng.integers(len(staged))]
     other = scene.draw_failure(rng, known.mode)
     share = rng.uniform(0, protocol.variation)
-    # Towards another draw rather than by a distance: metres and radians vary alike, and the family is hardly left.
+    # Towards another sample, not by a distance: metres and radians vary alike, and the result stays near the family.
     parameters = {
         name: value + share * (other.parameters[name] - value) if not float(value).is_integer() else value
         for name, value in known.parameters.items()

@@ -1,4 +1,4 @@
-"""A start: where a demonstration or a rollout begins, as numbers that can be written down and staged again."""
+"""A start: the initial state of a demonstration or rollout, as numbers that can be saved and staged again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Kind = Literal["initial", "recovery"]
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """Staging it again, with any embodiment and on any day, gives the same scene."""
+    """A start. Staging it always gives the same scene, with any embodiment."""
 
     task: str
     kind: Kind

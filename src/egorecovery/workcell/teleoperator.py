@@ -1,4 +1,4 @@
-"""A person at the leader arms: turns scripts into joint targets for the robot, and stages its starts."""
+"""A teleoperator at the leader arms: turns scripts into joint targets for the robot, and stages its starts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,36 +20,36 @@ from egorecovery.workcell.robot import RobotCell
 from egorecovery.workcell.scene import TaskScene
 from egorecovery.workcell.trajectory import TELEOPERATOR, HandTarget, Style, eased, leg
 
-REACHED_M, REACHED_RAD = 0.004, 0.05  # how far a path may leave the wanted pose before the arm counts as out of reach
+REACHED_M, REACHED_RAD = 0.004, 0.05  # larger errors from the wanted pose count as out of reach
 Tick = Callable[[Float[ndarray, "14"]], None]
 
 
 class OutOfReach(EgoRecoveryError):
-    """A demonstration that the arm cannot follow; it is discarded like any failed attempt."""
+    """A demonstration that the arm cannot follow. It is discarded like any failed attempt."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Aim:
-    """How far the hand is from where it was commanded to be, while what is recorded is where it should have gone.
+    """Offsets between the executed and the recorded motion.
 
-    A hand that is always right teaches a policy to read the target off its own joints, and to repeat its mistakes. One
-    that arrives beside the target, looks and aligns teaches it to look.
+    A hand that is always at the target teaches a policy to infer the target from its own joints and to repeat its
+    mistakes. A hand that arrives beside the target and then aligns teaches it to look.
     """
 
-    miss_m: float = 0.0  # sideways at the end of a free leg, standard deviation; half as much with something in hand
+    miss_m: float = 0.0  # sideways at the end of a free leg, standard deviation; half as much with an object in hand
     miss_rad: float = 0.0  # about the vertical, likewise
-    align_s: float = 0.4  # then the hand finds its place
+    align_s: float = 0.4  # time to align afterwards
     tremble_rad: float = 0.0  # per joint, at the end of a straight leg
 
 
 class Teleoperator:
-    """Implements `World` and `Stage` for the robot. `on_tick` is called with each action before it is executed."""
+    """Implements `World` and `Stage` for the robot. `on_tick` gets each action before it is executed."""
 
     def __init__(
         self, robot: RobotCell, scene: TaskScene, style: Style = TELEOPERATOR, step: Tick | None = None
     ) -> None:
         self.robot, self.scene, self.style = robot, scene, style
-        self._step = step or robot.step  # a recorder steps through the judge
+        self._step = step or robot.step  # recorders pass a step that also judges
         self.aim = Aim()
         self._arms = {side: ArmKinematics(side) for side in Side}
         self._joints = {side: home_rad(side) for side in Side}
@@ -61,7 +61,7 @@ class Teleoperator:
         return self
 
     def take_over(self) -> None:
-        """Start from the robot's last commanded pose."""
+        """Starts from the robot's last commanded pose."""
         target = self.robot.target().reshape(2, ARM_JOINTS + 1)
         for side in Side:
             self._joints[side] = target[side.effector, :ARM_JOINTS]
@@ -80,7 +80,7 @@ class Teleoperator:
     def demonstrate(
         self, script: Script, rng: Generator, on_tick: Tick, on_correction_done: Callable[[], None]
     ) -> None:
-        """Carries a script out to its end."""
+        """Executes a script."""
         off = np.zeros(2 * (ARM_JOINTS + 1))
         for wanted in script:
             if isinstance(wanted, CorrectionDone):
@@ -103,14 +103,14 @@ class Teleoperator:
         next_off: Float[ndarray, "14"],
         on_tick: Tick,
     ) -> None:
-        """Tick by tick; what is executed differs from what is recorded by one offset at first, by another at last."""
+        """Executes a path tick by tick. Executed and recorded motion differ by a start offset and an end offset."""
         for tick, hands in enumerate(path, start=1):
             action = self._solve(hands)
             on_tick(action)
             self._step(action + off + eased(tick / len(path)) * (next_off - off))
 
     def _trembling(self, off: Float[ndarray, "14"], wanted: Waypoint, rng: Generator) -> Float[ndarray, "14"]:
-        """A small offset of the arms that move; the others keep theirs, and grippers have none."""
+        """A small offset of the moving arms. Other arms keep theirs; grippers have none."""
         drawn = rng.normal(0, self.aim.tremble_rad, (2, ARM_JOINTS + 1))
         drawn[:, ARM_JOINTS] = 0.0
         resting = [side.effector for side in Side if side not in wanted.reaches]
@@ -118,7 +118,7 @@ class Teleoperator:
         return drawn.ravel()
 
     def _missing(self, aligned: Float[ndarray, "14"], wanted: Waypoint, rng: Generator) -> Float[ndarray, "14"]:
-        """The offset, in joints, of hands that arrive beside their targets or above them, never below."""
+        """The offset in joints of hands that arrive beside or above their targets, never below."""
         missed = aligned.reshape(2, ARM_JOINTS + 1).copy()
         for side, reach in wanted.reaches.items():
             beside_m = self.aim.miss_m * np.clip(rng.normal(0, 1, 3), -2, 2) * [1.0, 1.0, 0.5]
@@ -152,7 +152,7 @@ class Teleoperator:
         self._hands = hands
         return np.concatenate(action)
 
-    # The stage: a start is made by placing things, and by attempts that fail.
+    # `Stage`: starts are made by placing objects and by failing attempts.
 
     def put(self, body: str, position_m: Any, quaternion_wxyz: Any = (1, 0, 0, 0)) -> None:
         put(self.robot.model, self.robot.data, body, np.asarray(position_m, float), np.asarray(quaternion_wxyz, float))
@@ -167,13 +167,13 @@ class Teleoperator:
         self._place(side, np.append(solution.joints_rad, opening_01))
 
     def hold(self, side: Side, body: str, width_m: float) -> None:
-        """The fingers are set to touch the object, then squeeze: nothing falls while they close."""
+        """Sets the fingers to touch the object, then squeezes, so that nothing falls while they close."""
         self._place(side, np.append(self._joints[side], width_m / OPENING_M))
         self._hands[side] = HandTarget(self._hands[side].pose, 0.0, width_m)
         self.settle(0.4)
 
     def _place(self, side: Side, arm: Float[ndarray, "7"]) -> None:
-        """One arm; the other stays as it is, its fingers around what they hold."""
+        """Places one arm. The other stays as it is, with its grip."""
         joints, target = (
             vector.reshape(2, ARM_JOINTS + 1) for vector in (self.robot.proprioception(), self.robot.target())
         )
@@ -181,7 +181,7 @@ class Teleoperator:
         self.robot.place(joints.ravel(), target.ravel())
 
     def perform(self, script: Script) -> None:
-        # Staging is part of the start, so its small variations must not depend on the demonstrator's.
+        # Staging is part of the start, so its variations must not depend on the demonstrator's.
         self.demonstrate(script, np.random.default_rng(0), lambda action: None, lambda: None)
 
     def settle(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""From waypoint to waypoint, the way someone moves: smooth, on slightly bent paths, never twice alike."""
+"""Human-like trajectories between waypoints: smooth, slightly curved, with random variation."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,24 +16,24 @@ from egorecovery.workcell.maneuver import Waypoint
 
 @dataclass(frozen=True, kw_only=True)
 class Style:
-    """How a demonstrator moves. Speeds are means over a leg; a minimum-jerk leg peaks at 1.9 times its mean."""
+    """Motion parameters of a demonstrator. Speeds are means over a leg; minimum jerk peaks at 1.9 times the mean."""
 
     speed_mps: float
     turn_radps: float
     grip_s: float  # to open or close the fingers fully
-    shortest_s: float  # no leg is quicker
+    shortest_s: float  # shortest duration of a leg
     variation: float  # of each leg's duration, as the sigma of its logarithm
-    arc: float  # how far a free leg bulges, as a share of its length
-    hesitation: float = 0.0  # chance of a pause before a leg ...
-    hesitation_s: float = 0.0  # ... and how long it lasts at most
+    arc: float  # bulge of a free leg, as a share of its length
+    hesitation: float = 0.0  # probability of a pause before a leg
+    hesitation_s: float = 0.0  # its longest duration
     tremor_m: float = 0.0
     tremor_hz: float = 9.0  # physiological tremor
 
 
-# A teleoperated arm is slow and steady; a hand is twice as fast, less straight, and shakes.
+# A teleoperated arm is slow and steady. A hand is twice as fast, less straight, and trembles.
 TELEOPERATOR = Style(speed_mps=0.16, turn_radps=1.2, grip_s=0.5, shortest_s=0.2, variation=0.12, arc=0.06)
 PERSON = Style(
-    speed_mps=0.34,  # faster, real motion would be taken for a tracker's jump (30 mm a frame)
+    speed_mps=0.34,  # faster motion would be rejected as a tracker's jump (30 mm per frame)
     turn_radps=2.2,
     grip_s=0.25,
     shortest_s=0.16,
@@ -58,7 +58,7 @@ Hands = Mapping[Side, HandTarget]
 
 
 def leg(start: Hands, waypoint: Waypoint, style: Style, rng: Generator) -> Iterator[dict[Side, HandTarget]]:
-    """Both hands, tick by tick, from where they are to a waypoint. Both arrive together."""
+    """Poses of both hands, tick by tick, from their current poses to a waypoint. Both arrive together."""
     movements = {side: _Movement(start[side], waypoint, side, style, rng) for side in Side}
     pause_s = rng.uniform(0, style.hesitation_s) if rng.random() < style.hesitation else 0.0
     for _ in range(round(pause_s * RATE_HZ)):
@@ -75,12 +75,12 @@ def leg(start: Hands, waypoint: Waypoint, style: Style, rng: Generator) -> Itera
 
 
 def eased(along: float) -> float:
-    """Minimum jerk: the share of a way that lies behind after this share of its time."""
+    """Minimum jerk: the covered share of a path at a share of its duration."""
     return along**3 * (10 - 15 * along + 6 * along**2)
 
 
 class _Movement:
-    """One hand's share of a leg."""
+    """One hand's part of a leg."""
 
     def __init__(self, start: HandTarget, waypoint: Waypoint, side: Side, style: Style, rng: Generator) -> None:
         reach = waypoint.reaches.get(side)
@@ -109,7 +109,7 @@ class _Movement:
 
 
 def _bulge(travel_m: Float[ndarray, "3"], arc: float, rng: Generator) -> Float[ndarray, "3"]:
-    """Sideways or upwards, never down into the table, and across the way rather than along it."""
+    """The direction of the arc: sideways or upwards, across the path, never down into the table."""
     length_m = float(np.linalg.norm(travel_m))
     if length_m < 1e-6:
         return np.zeros(3)

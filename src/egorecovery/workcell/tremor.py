@@ -1,4 +1,4 @@
-"""No hand is still: physiological tremor, and the slow sway of an arm that nothing supports."""
+"""Physiological tremor of hands, and the slow sway of unsupported arms."""
 
 import numpy as np
 from jaxtyping import Float
@@ -9,11 +9,11 @@ from egorecovery.episodes import RATE_HZ
 from egorecovery.workcell.trajectory import Style
 
 SWAY_HZ = 0.6
-SWAY = 2.0  # times the tremor
+SWAY = 2.0  # amplitude relative to the tremor
 
 
 class Tremor:
-    """Displacement of both hands, tick by tick: two sines per axis, each with its own phase and about its own rate."""
+    """Displacement of both hands, tick by tick: two sines per axis with random phases and rates."""
 
     def __init__(self, style: Style, rng: Generator) -> None:
         rate_hz = np.array([style.tremor_hz, SWAY_HZ])[:, None, None] * rng.uniform(0.85, 1.15, (2, 2, 3))

@@ -1,4 +1,4 @@
-"""The benchmark a policy meets: reset to a start, step with joint targets, look when it wants to, be judged."""
+"""The benchmark environment: reset to a start, step with joint targets, observe on demand, judge."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from egorecovery.workcell.teleoperator import Teleoperator
 
 
 class StagingFailed(EgoRecoveryError):
-    """A start that could not be brought about; draw another."""
+    """A start that could not be staged. Sample another one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """What a policy sees: pictures and its own joints, nothing of the simulator."""
+    """The policy's input: pictures and joints, without simulator state."""
 
     images: Mapping[Camera, UInt8[ndarray, "H W 3"]]
     state: Float[ndarray, "14"]
@@ -37,14 +37,14 @@ class Observation:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A rollout that can be continued later, bit for bit."""
+    """The state of a rollout that can be resumed, bit for bit."""
 
     physics: PhysicsState
     judge: dict[str, Any]
 
 
 class Workcell:
-    """One task with the robot. Compiled once, reset often; renders only when `observe` is called."""
+    """One task with the robot. Compiled once, reset often. Renders only in `observe`."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Workcell:
         self._first: Any = None
 
     def reset(self, start: Start) -> None:
-        """Stages a start and checks that it is one."""
+        """Stages a start and checks it."""
         self.robot.reset()
         self._room.dress(start.appearance)
         teleoperator = Teleoperator(self.robot, self.scene)
@@ -83,7 +83,7 @@ class Workcell:
         self._judge = Judge(self.protocol, HOME)
 
     def step(self, action: Float[ndarray, "14"]) -> Outcome | None:
-        """One 40 ms step; the outcome once there is one. Physics that diverges is a failed rollout, not a crash."""
+        """One 40 ms step. Returns the outcome once there is one. Diverged physics is a failed rollout, not a crash."""
         try:
             self.robot.step(action)
         except PhysicsDiverged as error:
@@ -110,7 +110,7 @@ class Workcell:
         return self.scene.facts(self.robot.model, self.robot.data)
 
     def target_objects_m(self) -> Float[ndarray, "3"]:
-        """The middle of the objects that a policy must find."""
+        """The centre of the objects that a policy must find."""
         robot = self.robot
         return np.mean([robot.data.xpos[robot.model.body(name).id] for name in self.scene.target_objects], axis=0)
 
@@ -118,7 +118,7 @@ class Workcell:
         return Checkpoint(self.robot.save(), dict(vars(self._judge)))
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Continues exactly as the rollout it was saved from; the start must have been the same."""
+        """Resumes a saved rollout exactly. It must have had the same start."""
         self.robot.restore(checkpoint.physics)
         vars(self._judge).update(checkpoint.judge)
 

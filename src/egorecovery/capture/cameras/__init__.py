@@ -1,4 +1,4 @@
-"""Camera drivers, each behind the interface in `capture/sensor.py`; their libraries are imported when one is opened."""
+"""Camera drivers, which implement `capture/sensor.py`. A driver's library is imported when it is opened."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ USUAL_ROBOT_HZ = 50.0
 
 
 class SensorOpener:
-    """Opens cameras and robot streams by their names on the command line. Replays of one target share their clips."""
+    """Opens cameras and robot streams named on the command line. Replays of one target share their clips."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

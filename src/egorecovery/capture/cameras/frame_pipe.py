@@ -1,4 +1,4 @@
-"""Reading what `orbbec_host.py` writes. Lengths are checked before anything is allocated."""
+"""Reads the messages of `orbbec_host.py`. Lengths are checked before anything is allocated."""
 
 import struct
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ MOST_PAYLOAD = 64 * 2**20  # a 4K picture with its depth map is a third of this
 
 @runtime_checkable
 class ByteReader(Protocol):
-    """Blocks until it has all the bytes that were asked for, or the stream has ended."""
+    """Blocks until all requested bytes have arrived or the stream has ended."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True)
 class Message:
-    """One header and what follows it."""
+    """A header and its payload."""
 
     header: dict[str, Any]
     payload: bytes
 
 
 def read_message(stream: ByteReader, name: str) -> Message | None:
-    """The next message; None at the end of the stream. One that breaks off or makes no sense is refused."""
+    """The next message; None at the end of the stream. An incomplete or malformed one is refused."""
     prefix = stream.read(PREFIX.size)
     if not prefix:
         return None

@@ -1,4 +1,4 @@
-"""Orbbec cameras. Their SDK pins libraries that clash with ours, so it runs in a process and environment of its own."""
+"""Orbbec cameras. Their SDK pins conflicting libraries, so it runs in a separate process and environment."""
 
 import math
 import os
@@ -68,7 +68,7 @@ class OrbbecCamera(CameraDriver):
                 self._refuse_error(message)
                 yield self._shot(message)
         except (CaptureError, OSError, ValueError) as error:
-            if not self._closed:  # closing tears the pipe, and that is no fault of the camera
+            if not self._closed:  # closing breaks the pipe, which is not the camera's fault
                 raise CaptureError(str(error)) from error
         if not self._closed:
             raise CaptureError(f"{self.described}: the camera process ended; is the camera still plugged in?")

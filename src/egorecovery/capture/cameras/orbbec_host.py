@@ -1,6 +1,6 @@
-"""Runs in an environment of its own, beside `pyorbbecsdk2`, and writes what an Orbbec camera delivers to stdout.
+"""Writes an Orbbec camera's pictures to stdout. Runs in a separate environment with `pyorbbecsdk2`.
 
-Nothing of egorecovery is imported here: the SDK wants a numpy before 2, we want one after it. Every message is
+It imports nothing of egorecovery: the SDK needs numpy 1, this project numpy 2. Every message is
 
     4 bytes  "EGO1"
     4 bytes  length of the header, little endian
@@ -38,7 +38,7 @@ def main():
     parser.add_argument("--fps", type=int, required=True)
     parser.add_argument("--depth", action="store_true")
     wanted = parser.parse_args()
-    # The SDK logs to stdout, from C++: it gets stderr, and messages keep a descriptor of their own.
+    # The SDK logs to stdout from C++. It gets stderr, and messages use a separate descriptor.
     messages = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     try:

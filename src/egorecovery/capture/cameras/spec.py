@@ -1,4 +1,4 @@
-"""`NAME=DRIVER:TARGET,OPTION=VALUE`: how a camera is named on the command line."""
+"""Camera descriptions on the command line: `NAME=DRIVER:TARGET,OPTION=VALUE`."""
 
 import math
 from collections.abc import Mapping
@@ -9,18 +9,18 @@ from egorecovery.episodes import Camera, Intrinsics
 from egorecovery.errors import CaptureError, EpisodeError
 from egorecovery.storage.bounded_json import read_named_json
 
-DRIVERS = {  # and the options that each of them knows
+DRIVERS = {  # with their options
     "uvc": ("size", "fps", "format", "calibration"),
     "realsense": ("size", "fps", "depth"),
     "orbbec": ("size", "fps", "depth", "python"),
     "replay": ("speed", "camera"),
 }
-GUESSED_VIEW_RAD = math.radians(65.0)  # horizontal field of view of a usual webcam
+GUESSED_VIEW_RAD = math.radians(65.0)  # horizontal field of view of a typical webcam
 
 
 @dataclass(frozen=True, kw_only=True)
 class CameraSpec:
-    """Which device, and how to drive it."""
+    """A device and its options."""
 
     camera: Camera
     driver: str
@@ -78,7 +78,7 @@ class CameraSpec:
 
 
 def calibration(path: Path, size_wh: tuple[int, int]) -> Intrinsics:
-    """Pinhole parameters that the user measured: a JSON object with width, height, fx, fy, cx, cy in pixels."""
+    """Pinhole parameters measured by the user: a JSON object with width, height, fx, fy, cx, cy in pixels."""
     record = read_named_json(path, CaptureError, "calibrate the camera first (docs/collect.md)")
     try:
         known = Intrinsics.from_json(record, "calibration")
@@ -93,7 +93,7 @@ def calibration(path: Path, size_wh: tuple[int, int]) -> Intrinsics:
 
 
 def guessed_intrinsics(size_wh: tuple[int, int]) -> Intrinsics:
-    """For a camera nobody calibrated. Enough to record; hand trackers that use it will be off in depth."""
+    """Parameters of an uncalibrated camera. Sufficient for recording; hand trackers will be wrong in depth."""
     width, height = size_wh
     focal_px = width / 2 / math.tan(GUESSED_VIEW_RAD / 2)
     return Intrinsics(width=width, height=height, fx=focal_px, fy=focal_px, cx=width / 2, cy=height / 2)

@@ -1,4 +1,4 @@
-"""USB cameras by Video4Linux, through PyAV. What the camera compressed itself is kept byte for byte."""
+"""USB cameras by Video4Linux, through PyAV. Pictures that the camera compressed are kept byte for byte."""
 
 import errno
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ from egorecovery.episodes.frames import JPEG_QUALITY
 from egorecovery.errors import CaptureError
 
 USUAL_SIZE_WH = (640, 480)
-FIRST_PICTURE_S = 5.0  # a camera that shows nothing for this long is not going to
+FIRST_PICTURE_S = 5.0  # timeout of the first picture
 JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
 NOT_ALLOWED = "may not be read by you; join the group 'video' (sudo usermod -aG video $USER) and log in again"
-REMEDIES = {  # what the kernel says when a device cannot be opened, and what to do about it
+REMEDIES = {  # the kernel's error when a device cannot be opened, and its remedy
     errno.ENOENT: "is not there",
     errno.EACCES: NOT_ALLOWED,
     errno.EPERM: NOT_ALLOWED,
@@ -30,10 +30,10 @@ REMEDIES = {  # what the kernel says when a device cannot be opened, and what to
 
 
 class UvcCamera(CameraDriver):
-    """The kernel stamps each buffer when the sensor's transfer begins; that stamp becomes the capture time."""
+    """A USB camera. The capture time is the kernel's timestamp, taken when the sensor's transfer begins."""
 
     def __init__(self, spec: CameraSpec, container_format: str = "v4l2", clock: DeviceClock | None = None) -> None:
-        """Tests give another `container_format` and `clock`: they read a film instead of a device."""
+        """Tests pass another `container_format` and `clock` to read a video instead of a device."""
         import av
         from av.error import FFmpegError
 
@@ -61,7 +61,7 @@ class UvcCamera(CameraDriver):
         given = spec.options.get("calibration")
         self.guessed_intrinsics = given is None
         try:
-            # The first picture tells its size: of a size that was not asked for ffmpeg may take a frame for a field.
+            # The first picture's size is checked: ffmpeg may take a frame of an unexpected size for a field.
             self._first = next(self._shots, None)
             if self._first is None:
                 raise CaptureError(f"{spec.camera}: {spec.target} delivers no picture")
@@ -90,7 +90,7 @@ class UvcCamera(CameraDriver):
             for packet in self._container.demux(self._stream):
                 if self._closed:
                     return
-                if packet.pts is None or not packet.size:  # the end of a film, or a buffer the kernel calls corrupt
+                if packet.pts is None or not packet.size:  # the end of a video, or a corrupt buffer
                     continue
                 captured_s = self._clock.monotonic_s(float(packet.pts * packet.time_base))
                 jpeg = _whole_jpeg(bytes(packet)) if passed_through else self._encoded(packet)
@@ -110,12 +110,12 @@ class UvcCamera(CameraDriver):
         return None
 
     def close(self) -> None:
-        """The reading thread closes the container: ffmpeg is not to be closed while it reads."""
+        """Asks the reading thread to close the container, because ffmpeg must not be closed while it reads."""
         self._closed = True
 
 
 def _whole_jpeg(payload: bytes) -> bytes | None:
-    """Some cameras pad their pictures after the end; torn ones, which have none, are left out and count as dropped."""
+    """The picture without padding after its end. A torn picture has no end; it is left out and counts as dropped."""
     end = payload.rfind(JPEG_END)
     return payload[: end + 2] if payload.startswith(JPEG_START) and end > 0 else None
 

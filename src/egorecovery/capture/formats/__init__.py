@@ -1,1 +1,1 @@
-"""Data sets of other projects, read as recordings."""
+"""Readers of other projects' data sets, which give recordings."""

@@ -1,4 +1,4 @@
-"""Episodes of ACT, ALOHA and Mobile ALOHA: one HDF5 file each, without clock, calibration or colour order."""
+"""Episodes of ACT, ALOHA and Mobile ALOHA: one HDF5 file per episode, without clock, calibration or colour order."""
 
 # N samples
 
@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from numpy import ndarray
 
-from egorecovery.capture.film import raw_camera
+from egorecovery.capture.fitted_pictures import raw_camera
 from egorecovery.capture.formats import hdf5_reading
 from egorecovery.capture.formats.grippers import COLUMNS, GripperRange, GripperRanges, normalised, ranges_of
 from egorecovery.capture.formats.importer import trailing_number
@@ -45,10 +45,10 @@ ChannelOrder = Literal["rgb", "bgr"]
 
 @dataclass(frozen=True, kw_only=True)
 class AlohaReading:
-    """What the files leave open."""
+    """Facts that the files do not contain."""
 
     rate_hz: float = 50.0  # ACT's recorder runs at DT = 0.02 s
-    channel_order: ChannelOrder = "rgb"  # bgr: red and blue are exchanged, in arrays or in what JPEGs were made of
+    channel_order: ChannelOrder = "rgb"  # bgr: red and blue are exchanged, in arrays or before JPEG encoding
     grippers: GripperRanges
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class AlohaReading:
 
 @dataclass(frozen=True, kw_only=True)
 class AlohaFile:
-    """One episode, looked at without its pictures."""
+    """One episode without its pictures."""
 
     path: Path
     frames: int
@@ -71,18 +71,18 @@ class AlohaFile:
 
 
 def find_files(paths: Sequence[Path]) -> list[Path]:
-    """HDF5 files among these, or directly inside these directories; links are not followed."""
-    found: list[Path] = []
+    """HDF5 files among these paths, or directly inside them. Links are not followed."""
+    files: list[Path] = []
     for path in paths:
         inside = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
         if not inside:
             raise RecordingError(f"{path}: no {' or '.join(SUFFIXES)} file there; an ALOHA episode is one HDF5 file")
-        found += inside
-    return sorted(found, key=_by_number)
+        files += inside
+    return sorted(files, key=_by_number)
 
 
 def _by_number(path: Path) -> tuple[Path, str, int, str]:
-    """episode_2 comes before episode_10."""
+    """A sort key that puts episode_2 before episode_10."""
     number = trailing_number(path)
     return path.parent, path.stem.rstrip("0123456789"), -1 if number is None else number, path.name
 
@@ -107,13 +107,13 @@ def look_at(path: Path) -> AlohaFile:
 
 
 def _base_moves(file: "h5py.File") -> bool:
-    """A Mobile ALOHA records the commands of its base, or of a base that stands."""
+    """Whether the base of a Mobile ALOHA was driven. A standing base is recorded too."""
     base = hdf5_reading.dataset(file, "base_action")
     return base is not None and base.nbytes <= hdf5_reading.MAX_STREAM_BYTES and bool((np.abs(base[:]) > STILL).any())
 
 
 def gripper_ranges(files: Sequence[AlohaFile], given: GripperRanges) -> dict[str, GripperRange]:
-    """Of a data set: state and action each from their lowest to their highest reading."""
+    """Gripper ranges of a data set: from the lowest to the highest reading of state and of action."""
     lowest = {name: min(file.lowest[name] for file in files) for name in ("state", "action")}
     highest = {name: max(file.highest[name] for file in files) for name in ("state", "action")}
     return ranges_of(lowest, highest, given)
@@ -136,7 +136,7 @@ def read_log(path: Path, reading: AlohaReading, arms: "Arms") -> RobotLog:
 
 
 def read_camera(path: Path, name: str, reading: AlohaReading, fit: PictureFit | None = None) -> RawCamera:
-    """Pictures that are JPEG in the right colours already are taken byte for byte, to be fitted later."""
+    """A camera of an episode. JPEG pictures in the right colours are taken byte for byte and fitted later."""
     with hdf5_reading.opened(path) as file:
         frames = len(_joints(file, "observations/qpos"))
         stored = _pictures(file, name, frames)
@@ -194,7 +194,7 @@ def _is_compressed(stored: "h5py.Dataset") -> bool:
 
 
 def _raw(stored: "h5py.Dataset", reading: AlohaReading) -> Iterator[UInt8[ndarray, "H W 3"]]:
-    """One picture at a time: a minute is gigabytes."""
+    """Decoded pictures, one at a time, because a minute has gigabytes."""
     order = slice(None, None, -1 if reading.channel_order == "bgr" else 1)
     for frame in range(len(stored)):
         yield stored[frame][..., order]
@@ -211,19 +211,19 @@ def _jpegs(file: "h5py.File", name: str, stored: "h5py.Dataset", reading: AlohaR
     return JpegFrames.pack(pictures)
 
 
-def _require_lengths(file: "h5py.File", found: list[int], where: str) -> None:
-    """Rows are padded with zeros, so a picture's end is seen; `compress_len` must agree where it is there.
+def _require_lengths(file: "h5py.File", lengths: list[int], where: str) -> None:
+    """Checks picture lengths against `compress_len`, if the file has it.
 
-    It has a row per camera: Mobile ALOHA's recorder writes them in its own order of cameras, its compression script in
-    that of their names, and neither says so. A camera's row is the one that fits.
+    It has one row per camera. Mobile ALOHA's recorder writes them in its own order of cameras, its compression script
+    in the order of their names, and the file does not say which. A camera's row is therefore the one that matches.
     """
     if hdf5_reading.dataset(file, "compress_len") is None:
         return
-    said = hdf5_reading.numbers(file, "compress_len", len(found))
-    differs = said != np.array(found)
-    if not len(said) or differs.sum(axis=1).min() > 0:
-        closest = differs[np.argmin(differs.sum(axis=1))] if len(said) else np.ones(len(found), bool)
+    declared = hdf5_reading.numbers(file, "compress_len", len(lengths))
+    differs = declared != np.array(lengths)
+    if not len(declared) or differs.sum(axis=1).min() > 0:
+        closest = differs[np.argmin(differs.sum(axis=1))] if len(declared) else np.ones(len(lengths), bool)
         raise RecordingError(
             f"{where}: no row of compress_len fits its pictures; the closest differs in {closest.sum()} of "
-            f"{len(found)}, first at frame {int(np.argmax(closest))}; compress the file again"
+            f"{len(lengths)}, first at frame {int(np.argmax(closest))}; compress the file again"
         )

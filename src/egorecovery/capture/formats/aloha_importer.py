@@ -33,10 +33,10 @@ def open_paths(paths: Sequence[Path], wanted: ImportAs, options: AlohaOptions) -
 
 @dataclass(frozen=True, kw_only=True)
 class AlohaFiles(Importer):
-    """Episodes of one data set: one camera mapping, one range per gripper stream."""
+    """Episodes of one data set, with one camera mapping and one range per gripper stream."""
 
     files: tuple[AlohaFile, ...]
-    unreadable: tuple[tuple[Path, str], ...]  # files and why; said again when their turn comes
+    unreadable: tuple[tuple[Path, str], ...]  # files and errors, which are raised again on loading
     numbers: dict[Path, int]
     cameras: dict[Camera, str]
     reading: AlohaReading
@@ -44,7 +44,7 @@ class AlohaFiles(Importer):
 
     @classmethod
     def found(cls, paths: Sequence[Path], wanted: ImportAs, options: AlohaOptions) -> "AlohaFiles":
-        """Looks at every file once; the data set's gripper ranges need them all."""
+        """Reads every file once, because the gripper ranges need all of them."""
         files, unreadable = [], []
         places = find_files(paths)
         for path in places:
@@ -105,7 +105,7 @@ class AlohaFiles(Importer):
         )
 
     def write_sheet(self, path: Path) -> None:
-        """Left of the white bar as they would be imported, right of it with red and blue exchanged."""
+        """A sheet of pictures: left as they would be imported, right with red and blue exchanged."""
         write_colour_sheet(self.load(0, None).cameras, path)
 
     def findings(self) -> Findings:
@@ -121,7 +121,7 @@ class AlohaFiles(Importer):
                 "state": "observations/qpos",
                 "action": "action",
                 "effectors": f"forward kinematics of both, {self.wanted.robot.name}",
-                **{f"{name} grippers": _said(span) for name, span in reading.grippers.items()},
+                **{f"{name} grippers": _description(span) for name, span in reading.grippers.items()},
             },
             notes=tuple(self._notes()),
             warnings=tuple(self._warnings()),
@@ -136,8 +136,8 @@ class AlohaFiles(Importer):
         ]
         if not all(span.given for span in self.reading.grippers.values()):
             notes.append(
-                "grippers are scaled by the data set's extremes: where none ever closed on nothing, 0 is the width of "
-                "what it held; --gripper-range gives the gripper's own readings"
+                "grippers are scaled by the data set's extremes: if none ever closed empty, 0 is the width of the "
+                "object that it held; --gripper-range sets the gripper's own readings"
             )
         ignored = Counter(n for file in self.files for n in file.cameras if n not in self.cameras.values())
         notes += [f"camera {name} of {count} episodes is left out" for name, count in sorted(ignored.items())]
@@ -157,6 +157,6 @@ class AlohaFiles(Importer):
         return warnings
 
 
-def _said(span: GripperRange) -> str:
+def _description(span: GripperRange) -> str:
     how = "as given" if span.given else "lowest and highest of the data set"
     return f"{span} to 0..1, {how}"

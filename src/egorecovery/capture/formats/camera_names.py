@@ -1,4 +1,4 @@
-"""Which camera of another format is the head's or a wrist's."""
+"""Maps camera names of other formats to head and wrist cameras."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,27 +15,27 @@ USUAL = {
 }
 
 
-def chosen_cameras(wanted: Mapping[Camera, str], found: Sequence[str]) -> dict[Camera, str]:
-    """Which of their cameras is which of ours: as a person says, otherwise by the names that labs use."""
+def chosen_cameras(wanted: Mapping[Camera, str], names: Sequence[str]) -> dict[Camera, str]:
+    """A name in the data set for each of our cameras: as the user says, otherwise by common names."""
     for camera, name in wanted.items():
-        if name not in found:
-            raise RecordingError(f"--camera {camera}={name}: there is no such camera; there are {', '.join(found)}")
+        if name not in names:
+            raise RecordingError(f"--camera {camera}={name}: there is no such camera; there are {', '.join(names)}")
     chosen = dict(wanted)
-    for name in found:
+    for name in names:
         camera = USUAL.get(re.split(r"[./]", name)[-1].lower())
         if camera and camera not in chosen and name not in chosen.values():
             chosen[camera] = name
     if not chosen:
         ours = ", ".join(Camera)
         raise RecordingError(
-            f"none of the cameras ({', '.join(found) or 'there are none'}) is known by its name; say which is which, "
-            f"as in --camera head={found[0] if found else 'NAME'} (ours: {ours})"
+            f"none of the cameras ({', '.join(names) or 'there are none'}) is known by its name; say which is which, "
+            f"as in --camera head={names[0] if names else 'NAME'} (ours: {ours})"
         )
     return {camera: chosen[camera] for camera in Camera if camera in chosen}
 
 
 def parsed_cameras(settings: Sequence[str]) -> dict[Camera, str]:
-    """From a command line's head=NAME left_wrist=NAME."""
+    """Parses head=NAME left_wrist=NAME from the command line."""
     cameras = {}
     for setting in settings:
         ours, _, theirs = setting.partition("=")

@@ -1,4 +1,4 @@
-"""Pictures of a clip that came with no recording.json: a video per camera, or a folder of numbered JPEG files."""
+"""Pictures of a clip without recording.json: a video per camera, or a folder of numbered JPEG files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from av.error import FFmpegError
 from jaxtyping import Float, UInt8, UInt16
 from numpy import ndarray
 
-from egorecovery.capture.film import raw_camera
+from egorecovery.capture.fitted_pictures import raw_camera
 from egorecovery.capture.formats.pictures import guessed_intrinsics, require_size, same_sizes, whole_jpeg
 from egorecovery.capture.formats.placement import read_json
 from egorecovery.capture.picture_fit import PictureFit
@@ -49,12 +49,12 @@ class ClipCamera:
 
     @property
     def has_clock(self) -> bool:
-        """Whether a file says when the pictures were taken; otherwise the video's container does."""
+        """Whether a file holds the capture times. Otherwise they come from the video's container."""
         return self._clock_path.is_file()
 
     @property
     def _folder_of_its_own(self) -> Path | None:
-        """The folder head of head/rgb.mp4; head.mp4 has none."""
+        """The camera's own folder, such as head of head/rgb.mp4; None for head.mp4."""
         if self.path.is_dir():
             return self.path
         return self.path.parent if self.path.stem == "rgb" else None
@@ -64,7 +64,7 @@ class ClipCamera:
         return (self._folder_of_its_own or self.path) / "timestamps_s.npy"
 
     def _video(self, fit: PictureFit | None) -> RawCamera:
-        """A phone's video has no even rate, so each frame has its own time."""
+        """A camera from a video. Phone videos have no constant rate, so each frame has its own time."""
         times_s = video_times_s(self.path)
         times_s = self._clock(len(times_s)) if self.has_clock else times_s
         known = self._known(*video_size_hw(self.path))
@@ -110,7 +110,7 @@ def video_size_hw(path: Path) -> tuple[int, int]:
 
 
 def video_times_s(path: Path) -> Float[ndarray, " N"]:
-    """Of its frames in the order in which they are shown, from its packets, without decoding them."""
+    """Times of a video's frames in display order, from its packets, without decoding."""
     with _opened(path) as container, _decoding(path):
         video = container.streams.video[0]
         shown = [packet.pts for packet in container.demux(video) if packet.pts is not None and not packet.is_discard]
@@ -122,7 +122,7 @@ def video_times_s(path: Path) -> Float[ndarray, " N"]:
 
 
 def video_pictures(path: Path) -> Iterator[UInt8[ndarray, "H W 3"]]:
-    """One at a time: a minute of video would fill gigabytes."""
+    """Decoded pictures, one at a time, because a minute of video has gigabytes."""
     size_hw = video_size_hw(path)
     with _opened(path) as container, _decoding(path):
         for number, frame in enumerate(container.decode(video=0)):
@@ -150,7 +150,7 @@ def _decoding(path: Path) -> Iterator[None]:
 
 
 def _mapped(path: Path) -> ndarray:
-    """An array that is read where it is used; one that declares more than the file holds cannot be mapped."""
+    """A memory-mapped array. One that declares more data than the file holds cannot be mapped."""
     with reading(path):
         require_regular(path)
         array = np.load(path, allow_pickle=False, mmap_mode="r")

@@ -33,10 +33,10 @@ def open_paths(paths: Sequence[Path], wanted: ImportAs, options: EgoVerseOptions
 
 @dataclass(frozen=True, kw_only=True)
 class EgoVerseEpisodes(Importer):
-    """Episodes of one data set, of robots or of people as `--source` says, whatever their metadata call them."""
+    """Episodes of one data set. `--source` decides whether they are of robots or of people, not their metadata."""
 
     episodes: tuple[EgoVerseEpisode, ...]
-    unreadable: tuple[tuple[Path, str], ...]  # episodes and why; said again when their turn comes
+    unreadable: tuple[tuple[Path, str], ...]  # episodes and errors, which are raised again on loading
     numbers: dict[Path, int]
     kind: Kind
     cameras: dict[Camera, str]
@@ -75,32 +75,36 @@ class EgoVerseEpisodes(Importer):
     def load(self, episode: int, fit: PictureFit | None) -> Recording:
         if episode >= len(self.episodes):
             raise RecordingError(self.unreadable[episode - len(self.episodes)][1])
-        found = self.episodes[episode]
-        if self.kind not in found.kinds:
-            raise RecordingError(f"{found.path} has no {self.kind}, which the first episode has")
-        if found.rate_hz is None:
-            raise RecordingError(f"{found.path}: fps is missing or no rate; write it into the attributes of zarr.json")
-        streams = EgoVerseStreams(found)
-        clock_s = np.arange(found.frames) / found.rate_hz
+        current = self.episodes[episode]
+        if self.kind not in current.kinds:
+            raise RecordingError(f"{current.path} has no {self.kind}, which the first episode has")
+        if current.rate_hz is None:
+            raise RecordingError(
+                f"{current.path}: fps is missing or no rate; write it into the attributes of zarr.json"
+            )
+        streams = EgoVerseStreams(current)
+        clock_s = np.arange(current.frames) / current.rate_hz
         details: dict[str, object] = {
             "format": "egoverse",
-            "file": found.path.name,
-            "rate_hz": found.rate_hz,
+            "file": current.path.name,
+            "rate_hz": current.rate_hz,
             "motion": self.kind,
             "intrinsics": "assumed",
             "transform": self.placement.name or "none",
-            "theirs": dict(found.said),
+            "theirs": dict(current.described),
         }
-        if found.labels:
-            details["their_labels"] = packed(streams.labels(), found.rate_hz)
+        if current.labels:
+            details["their_labels"] = packed(streams.labels(), current.rate_hz)
         return Recording(
-            id=self.wanted.id_of(found.path.parent.resolve().name, self.numbers[found.path]),
+            id=self.wanted.id_of(current.path.parent.resolve().name, self.numbers[current.path]),
             task=self.wanted.task,
             source=self.wanted.source,
             cameras={ours: self._camera(streams, theirs, clock_s) for ours, theirs in self.cameras.items()},
             motion=self._motion.motion(streams, clock_s),
             provenance=self.wanted.provenance(
-                started_s=sum((each.frames / (each.rate_hz or 25.0) for each in self.episodes[:episode]), start=0.0),
+                started_s=sum(
+                    (earlier.frames / (earlier.rate_hz or 25.0) for earlier in self.episodes[:episode]), start=0.0
+                ),
                 duration_s=float(clock_s[-1]),
                 recorder="EgoVerse",
                 details=details,
@@ -161,17 +165,17 @@ class EgoVerseEpisodes(Importer):
             if self.placement.tool_axes is None:
                 notes.append("no tool_axes in --transform: there will be no effector streams")
         if self.kind == "joints":
-            notes.append(self._said_of_effectors())
+            notes.append(self._effector_note())
         return notes
 
-    def _said_of_effectors(self) -> str:
+    def _effector_note(self) -> str:
         name = self.wanted.robot.name
         if self.wanted.robot.given:
             return f"effectors: forward kinematics of {name}"
-        said = f"effectors: as recorded where they are, else forward kinematics of {name}"
+        note = f"effectors: as recorded where they are, else forward kinematics of {name}"
         if self.placement.tool_axes is None:
-            said += ". Recorded ones give no effector streams without tool_axes in --transform; --robot FILE does"
-        return said
+            note += ". Recorded ones give no effector streams without tool_axes in --transform; --robot FILE does"
+        return note
 
     def _warnings(self) -> list[str]:
         warnings = [why for _, why in self.unreadable]
@@ -182,15 +186,15 @@ class EgoVerseEpisodes(Importer):
 
 
 def find_episodes(paths: Sequence[Path]) -> list[Path]:
-    """Zarr groups among these, or directly inside these directories; links are not followed."""
-    found: list[Path] = []
+    """Zarr groups among these paths, or directly inside them. Links are not followed."""
+    folders: list[Path] = []
     for path in paths:
         inside = [path] if (path / "zarr.json").is_file() else sorted(p.parent for p in path.glob("*/zarr.json"))
         inside = [episode for episode in inside if not episode.is_symlink()]
         if not inside:
             raise RecordingError(f"{path}: no Zarr v3 group there or one level down (a folder with zarr.json)")
-        found += inside
-    return found
+        folders += inside
+    return folders
 
 
 def _kind(first: EgoVerseEpisode, wanted: ImportAs) -> Kind:
@@ -204,7 +208,7 @@ def _kind(first: EgoVerseEpisode, wanted: ImportAs) -> Kind:
 
 
 def _gripper_ranges(episodes: Sequence[EgoVerseEpisode], kind: Kind, wanted: ImportAs) -> dict[str, GripperRange]:
-    """Of robots only: state and action each from their lowest to their highest reading in the data set."""
+    """Gripper ranges of robots: from the lowest to the highest reading of state and of action in the data set."""
     if kind in OF_PEOPLE:
         return {}
     lowest: dict[str, float] = dict.fromkeys(STREAMS, np.inf)
@@ -215,7 +219,7 @@ def _gripper_ranges(episodes: Sequence[EgoVerseEpisode], kind: Kind, wanted: Imp
             streams = EgoVerseStreams(episode)
             read = streams.joints() if kind == "joints" else [p[..., POSE] for p in streams.tool_poses()]
         except RecordingError as error:
-            refused.append(error)  # said again when its turn comes
+            refused.append(error)  # raised again on loading
             continue
         for name, numbers in zip(STREAMS, read, strict=True):
             readings = numbers[:, COLUMNS] if kind == "joints" else numbers

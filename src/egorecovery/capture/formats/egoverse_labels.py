@@ -1,4 +1,4 @@
-"""Labels that the paper's authors wrote into their episodes: kept in an episode's details, compared with ours."""
+"""Labels by the paper's authors: kept in an episode's details and compared with this project's labels."""
 
 # T frames of ours, N frames of theirs, K numbers of an intent
 
@@ -19,7 +19,7 @@ MASKS = ("sr_label", "gt_intent_valid", "recovery_intent_valid")
 
 
 def packed(labels: Mapping[str, ndarray], rate_hz: float) -> dict[str, object]:
-    """As JSON: masks as text of 0 and 1, one character per frame."""
+    """The labels as JSON. Masks are text of 0 and 1, one character per frame."""
     record: dict[str, object] = {"rate_hz": rate_hz}
     for name, values in labels.items():
         if name in MASKS:
@@ -28,7 +28,7 @@ def packed(labels: Mapping[str, ndarray], rate_hz: float) -> dict[str, object]:
                 raise RecordingError(f"{name} has {flat.shape[1]} numbers per frame, one is wanted")
             record[name] = "".join("1" if flag else "0" for flag in flat[:, 0])
         elif not np.isfinite(values).all():
-            record[name] = None  # JSON has no NaN; what it was is in their files
+            record[name] = None  # JSON has no NaN; the values are in the original files
         else:
             record[name] = np.round(values.reshape(len(values), -1).astype(np.float64), 6).tolist()
     return record
@@ -36,7 +36,7 @@ def packed(labels: Mapping[str, ndarray], rate_hz: float) -> dict[str, object]:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Theirs and ours of one episode, at our frames."""
+    """Agreement of their labels with ours in one episode, at our frames."""
 
     episode: str
     recovery_agreement: float | None  # share of frames in which sr_label equals our in_recovery
@@ -47,7 +47,7 @@ class Comparison:
 
 
 def compared(store: EpisodeStore) -> Iterator[Comparison]:
-    """Every episode that came with labels and has ours too."""
+    """Compares every episode that has both their labels and ours."""
     for name in store.ids():
         record = store.read(name).provenance.details.get(DETAIL)
         if not isinstance(record, Mapping):
@@ -91,7 +91,7 @@ def _at_our_frames(values: ndarray, record: Mapping[str, Any], frames: int) -> n
 
 
 def _boundary_difference_s(theirs: Bool[ndarray, " T"] | None, ours: Bool[ndarray, " T"]) -> float | None:
-    """Between the last recovery frames; none where either has no recovery."""
+    """Time between the last recovery frames; None if either has no recovery."""
     if theirs is None or not theirs.any() or not ours.any():
         return None
     return (int(np.flatnonzero(theirs)[-1]) - int(np.flatnonzero(ours)[-1])) / RATE_HZ

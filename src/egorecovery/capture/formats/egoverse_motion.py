@@ -1,4 +1,4 @@
-"""What moves in an EgoVerse episode, as a robot's log or a person's hands in the workspace frame."""
+"""The motion of an EgoVerse episode, as a robot's log or a person's hands in the workspace frame."""
 
 # N samples, P points
 
@@ -20,12 +20,12 @@ from egorecovery.errors import RecordingError
 from egorecovery.kinematics import EffectorPoses, pack, unpack
 from egorecovery.motion import KeypointOrder
 
-OPENING_ROOM = 0.02  # beyond 0..1, where an opening may be by rounding
+OPENING_ROOM = 0.02  # tolerance of openings beyond 0..1, for rounding
 
 
 @dataclass(frozen=True, kw_only=True)
 class MotionReader:
-    """Reads the motion of every episode of a data set in the same way."""
+    """Reads the motion of a data set's episodes."""
 
     kind: Kind
     robot: Robot
@@ -47,7 +47,7 @@ class MotionReader:
         )
 
     def _recorded_effectors(self, streams: EgoVerseStreams, state: ndarray, action: ndarray) -> dict[str, ndarray]:
-        """Nothing where the episode has joints only; positions alone where tool axes are not known."""
+        """Recorded effectors. None if the episode has joints only; positions alone if tool axes are unknown."""
         position_m = streams.recorded_positions_m()
         if position_m is None:
             return {}
@@ -62,7 +62,7 @@ class MotionReader:
         return {"effector_m": unpack(effectors["effector_state"]).position_m, **effectors}
 
     def _poses(self, streams: EgoVerseStreams, clock_s: Float[ndarray, " N"]) -> RobotLog:
-        """Without joint angles, the vectors hold x y z, roll pitch yaw and gripper per arm."""
+        """A log without joint angles: its vectors hold x y z, roll pitch yaw and gripper per arm."""
         openings = {
             name: self.grippers[name].opening_01(poses[..., POSE])
             for name, poses in zip(STREAMS, streams.tool_poses(), strict=True)
@@ -76,7 +76,7 @@ class MotionReader:
         )
 
     def _tools(self, streams: EgoVerseStreams, openings: Mapping[str, ndarray]) -> dict[str, EffectorPoses]:
-        """Measured and commanded tool poses in the workspace, axes as the data names them."""
+        """Measured and commanded tool poses in the workspace, with the data's own tool axes."""
         return {
             name: EffectorPoses(
                 position_m=self._placed(poses[..., :3]),
@@ -136,8 +136,8 @@ class MotionReader:
 def _pose_vectors(measured: EffectorPoses, commanded: EffectorPoses) -> list[Float[ndarray, "N 14"]]:
     """x y z, roll pitch yaw and opening per arm.
 
-    Angles run on past +-pi: the grid's moments lie between samples, and half way from pi to -pi is 0. Commanded ones
-    stay within half a turn of the measured ones.
+    Angles are unwrapped, because resampling interpolates and half way from pi to -pi would be 0. Commanded angles stay
+    within half a turn of the measured ones.
     """
     angles_rad = np.unwrap(_angles_rad(measured), axis=0)
     ahead_rad = (_angles_rad(commanded) - angles_rad + np.pi) % (2 * np.pi) - np.pi

@@ -23,8 +23,8 @@ HAND_STATE = "observations.state.ee_pose"  # the authors' people: x y z roll pit
 LABELS = ("sr_label", "gt_intent_raw", "gt_intent_valid", "recovery_intent_valid")
 PICTURES = ("images.", "observations.images.")
 POSE = 7  # x y z, then a quaternion with the real part first
-MISSING_M = 1e6  # a coordinate beyond is a mark for a hand that was not seen; 1e9 is written
-UNIT = 0.05  # a quaternion's length may be off by that
+MISSING_M = 1e6  # larger coordinates mark a hand that was not seen; the files use 1e9
+UNIT = 0.05  # tolerance of a quaternion's length
 # 21 points as Aria numbers them: five tips from the thumb on, the wrist, two more of the thumb, three more of each
 # finger, the middle of the palm. The thumb has no fourth point: its third stands for it.
 OPENPOSE_OF_ARIA = (5, 6, 6, 7, 0, 8, 9, 10, 1, 11, 12, 13, 2, 14, 15, 16, 3, 17, 18, 19, 4)
@@ -36,15 +36,15 @@ Kind = Literal["joints", "poses", "hands", "keypoints"]
 
 @dataclass(frozen=True, kw_only=True)
 class EgoVerseEpisode:
-    """One episode, looked at without its pictures."""
+    """One episode without its pictures."""
 
     path: Path
     frames: int
     rate_hz: float | None
-    kinds: tuple[Kind, ...]  # what motion it holds, best first
+    kinds: tuple[Kind, ...]  # of motion in the episode, best first
     cameras: tuple[str, ...]  # full names of the arrays
     labels: tuple[str, ...]
-    said: Mapping[str, object] = field(default_factory=dict)  # embodiment and task in their words, kept, not used
+    described: Mapping[str, object] = field(default_factory=dict)  # the file's embodiment and task; stored, not used
 
 
 def look_at(path: Path) -> EgoVerseEpisode:
@@ -63,7 +63,7 @@ def look_at(path: Path) -> EgoVerseEpisode:
         kinds=_kinds(set(names)),
         cameras=tuple(name for name in names if name.startswith(PICTURES) and group.is_pictures(name)),
         labels=tuple(name for name in LABELS if name in names),
-        said={
+        described={
             name: group.attributes[name]
             for name in ("embodiment", "task_name", "task_description")
             if isinstance(group.attributes.get(name), (str, int))
@@ -82,20 +82,20 @@ def _kinds(names: set[str]) -> tuple[Kind, ...]:
         return all(f"{side}.{suffix}" in names for side in Side for suffix in suffixes)
 
     grippers = _gripper_names(names) is not None
-    found: list[Kind] = []
+    kinds: list[Kind] = []
     if {JOINTS, JOINT_ACTIONS} <= names or (both("obs_joints", "cmd_joints") and grippers):
-        found.append("joints")
+        kinds.append("joints")
     if both("obs_ee_pose", "cmd_ee_pose") and grippers:
-        found.append("poses")
+        kinds.append("poses")
     if both("obs_keypoints") and (both("obs_wrist_pose") or both("obs_ee_pose")):
-        found.append("keypoints")
+        kinds.append("keypoints")
     if HAND_STATE in names:
-        found.append("hands")
-    return tuple(found)
+        kinds.append("hands")
+    return tuple(kinds)
 
 
 def _gripper_names(names: set[str]) -> tuple[str, str] | None:
-    """Of the measured and the commanded gripper; older files have one for both."""
+    """Names of the measured and the commanded gripper. Older files have one for both."""
     for state, action in (("obs_gripper", "cmd_gripper"), ("gripper", "gripper")):
         if all(f"{side}.{name}" in names for side in Side for name in (state, action)):
             return state, action
@@ -109,7 +109,7 @@ class EgoVerseStreams:
     episode: EgoVerseEpisode
 
     def joints(self) -> tuple[Float[ndarray, "N 14"], Float[ndarray, "N 14"]]:
-        """State and action, grippers as they read."""
+        """State and action, with raw gripper readings."""
         if JOINTS in self._group:
             return self._finite(JOINTS, STATE_DIM), self._finite(JOINT_ACTIONS, STATE_DIM)
         return self._per_side("obs_joints", 6, gripper=0), self._per_side("cmd_joints", 6, gripper=1)
@@ -130,17 +130,17 @@ class EgoVerseStreams:
         return state, action
 
     def recorded_positions_m(self) -> Float[ndarray, "N 2 3"] | None:
-        """Of both tools, where the episode has them."""
+        """Positions of both tools, if the episode has them."""
         if not all(f"{side}.obs_ee_pose" in self._group for side in Side):
             return None
         return np.stack([self._finite(f"{side}.obs_ee_pose", POSE)[:, :3] for side in Side], axis=1)
 
     def hand_state(self) -> Float[ndarray, "N 2 7"]:
-        """Per hand x y z, roll pitch yaw, opening."""
+        """Hand states: x y z, roll pitch yaw and opening per hand."""
         return self._numbers(HAND_STATE, STATE_DIM).reshape(-1, 2, STATE_DIM // 2)
 
     def keypoints_m(self) -> Float[ndarray, "N 2 21 3"]:
-        """As the episode numbers them; NaN where a hand is marked as not seen."""
+        """Keypoints in the episode's order; NaN where a hand is marked as not seen."""
         points = []
         for side in Side:
             name = f"{side}.obs_keypoints"
@@ -149,7 +149,7 @@ class EgoVerseStreams:
         return _unseen_as_nan(np.stack(points, axis=1).astype(np.float64))
 
     def wrists(self) -> tuple[str, Float[ndarray, "N 2 3 3"]]:
-        """The array that orientations come from, and rotation matrices; NaN where there is none."""
+        """The source array's name and the rotation matrices; NaN where there is none."""
         name = "obs_wrist_pose" if all(f"{side}.obs_wrist_pose" in self._group for side in Side) else "obs_ee_pose"
         turns = np.stack([self._numbers(f"{side}.{name}", POSE)[:, 3:] for side in Side], axis=1)
         known = _unit(turns)
@@ -159,17 +159,17 @@ class EgoVerseStreams:
         return name, matrices
 
     def labels(self) -> dict[str, ndarray]:
-        """What the authors' own tools wrote beside the motion."""
-        found = {}
+        """Labels that the authors' tools wrote beside the motion."""
+        labels = {}
         for name in self.episode.labels:
             width = self._group.width(name)
             if len(width) > 1 or (width and width[0] > 64):
                 raise RecordingError(f"{self.episode.path / name} has frames of shape {width}; labels are short")
-            found[name] = self._group.numbers(name, self.episode.frames, *width)
-        return found
+            labels[name] = self._group.numbers(name, self.episode.frames, *width)
+        return labels
 
     def pictures(self, camera: str) -> JpegFrames:
-        """Byte for byte."""
+        """The camera's JPEG pictures, byte for byte."""
         where = f"{self.episode.path}: {camera}"
         blobs = self._group.blobs(camera, self.episode.frames)
         whole = (whole_jpeg(blob, f"{where}, frame {number}") for number, blob in enumerate(blobs))
@@ -195,7 +195,7 @@ class EgoVerseStreams:
     def _per_side(self, name: str, columns: int, gripper: int) -> Float[ndarray, "N D"]:
         """Left then right, each with its gripper last; `gripper` 0 is the measured one, 1 the commanded one."""
         grippers = _gripper_names(set(self._group.names()))
-        assert grippers is not None, "looked at before"
+        assert grippers is not None, "checked before"
         parts = []
         for side in Side:
             parts += [self._finite(f"{side}.{name}", columns), self._opening(f"{side}.{grippers[gripper]}")]
@@ -208,7 +208,7 @@ class EgoVerseStreams:
 
 
 def in_openpose_order(points: Float[ndarray, "N 2 21 3"]) -> Float[ndarray, "N 2 21 3"]:
-    """Aria's points in the order of MediaPipe and HaMeR."""
+    """Aria's points, reordered to MediaPipe's and HaMeR's order."""
     return points[:, :, OPENPOSE_OF_ARIA]
 
 

@@ -1,4 +1,4 @@
-"""Gripper readings of any scale as openings from 0 (closed) to 1 (open)."""
+"""Scales gripper readings to openings from 0 (closed) to 1 (open)."""
 
 # N samples
 
@@ -13,13 +13,13 @@ from egorecovery.episodes.vocabulary import EFFECTORS, STATE_DIM
 from egorecovery.errors import RecordingError
 
 COLUMNS = np.arange(1, EFFECTORS + 1) * (STATE_DIM // EFFECTORS) - 1  # of a joint vector
-STREAMS = ("state", "action")  # measured at the finger and commanded by the leader's handle: often of two scales
-SMALLEST_SPAN = 1e-3  # of readings that tell open from closed
+STREAMS = ("state", "action")  # measured at the finger and commanded by the leader's handle; often on two scales
+SMALLEST_SPAN = 1e-3  # smallest difference between open and closed readings
 
 
 @dataclass(frozen=True, kw_only=True)
 class GripperRange:
-    """What one stream reads when a gripper is closed and when it is open."""
+    """Readings of one stream for a closed and an open gripper."""
 
     closed: float
     open: float
@@ -36,7 +36,7 @@ GripperRanges = Mapping[str, GripperRange]
 
 
 def parse_ranges(texts: Iterable[str]) -> dict[str, GripperRange]:
-    """`state=CLOSED,OPEN action=CLOSED,OPEN`; a reading that falls while the gripper opens is written that way."""
+    """Parses `state=CLOSED,OPEN action=CLOSED,OPEN`. CLOSED is the larger number if readings fall on opening."""
     ranges = {}
     for text in texts:
         name, _, numbers = text.partition("=")
@@ -56,7 +56,7 @@ def parse_ranges(texts: Iterable[str]) -> dict[str, GripperRange]:
 def ranges_of(
     lowest: Mapping[str, float], highest: Mapping[str, float], given: GripperRanges
 ) -> dict[str, GripperRange]:
-    """Lowest and highest reading of the data set, of both grippers together: one of them may never move."""
+    """Lowest and highest reading of both grippers in the data set. They are combined, as one may never move."""
     ranges = dict(given)
     for name in STREAMS:
         if name in ranges:

@@ -23,12 +23,12 @@ from egorecovery.errors import EpisodeError, RecordingError
 
 @dataclass(frozen=True, kw_only=True)
 class Clip:
-    """One clip: its pictures, its hands, and where its world lies."""
+    """One clip: its pictures, hand file and transform."""
 
     path: Path
     hands: Path
     transform: Path | None
-    header: RecordingHeader | None  # where the clip is a recording, which says itself who made it, when and how
+    header: RecordingHeader | None  # of a clip that is a recording, which has its own provenance
 
     @classmethod
     def at(cls, path: Path, hands: Path, transform: Path | None) -> "Clip":
@@ -45,7 +45,7 @@ class Clip:
         )
 
     def pictures(self) -> dict[str, str]:
-        """Names of the cameras, and of the files that hold their pictures."""
+        """Camera names and their picture files."""
         if self.header is not None:
             return {str(camera): str(camera) for camera in self.header.intrinsics}
         return {str(name): camera.path.name for name, camera in clip_cameras(self.path).items()}
@@ -53,14 +53,14 @@ class Clip:
 
 @dataclass(frozen=True, kw_only=True)
 class HandClips(Importer):
-    """Clips of people, each with a hand file."""
+    """Clips of people with hand files."""
 
     clips: tuple[Clip, ...]
     wanted: ImportAs | None  # of clips that are no recordings
 
     @classmethod
     def found(cls, paths: Sequence[Path], wanted: ImportAs | None, hands: Path, transform: Path | None) -> "HandClips":
-        """`hands` and `transform` are a file for one clip, or a folder with CLIP.npz and CLIP.json for each."""
+        """`hands` and `transform` are a file for one clip, or folders with CLIP.npz and CLIP.json for several."""
         if wanted is not None and not wanted.source.is_human:
             raise RecordingError(f"--hands is for people, not for {wanted.source}; say --source human_recovery")
         for given, what in ((hands, "--hands"), (transform, "--transform")):
@@ -105,7 +105,7 @@ class HandClips(Importer):
                 motion=motion,
                 provenance=replace(made, details={**made.details, **details}),
             )
-        assert self.wanted is not None, "asked for where a clip is no recording"
+        assert self.wanted is not None, "required for clips that are not recordings"
         return Recording(
             id=self._id(clip),
             task=self.wanted.task,
@@ -121,7 +121,7 @@ class HandClips(Importer):
         )
 
     def _id(self, clip: Clip) -> EpisodeId:
-        """The clip's own name, so that a clip that comes later renames nothing."""
+        """An id from the clip's own name, so that later clips do not change earlier ids."""
         own = _name(clip.path)
         try:
             return episode_id(f"{self.wanted.name}-{own}" if self.wanted and self.wanted.name else own)
@@ -155,7 +155,7 @@ class HandClips(Importer):
         )
 
     def _read(self) -> tuple[list[HandFile], list[str]]:
-        """Hand files, and why others cannot be read. Not kept: an importer is sent to every worker."""
+        """Hand files and the errors of unreadable ones. Not cached, because the importer is sent to every worker."""
         read, unreadable = [], []
         for clip in self.clips:
             try:
@@ -166,12 +166,12 @@ class HandClips(Importer):
 
 
 def clips_among(paths: Sequence[Path]) -> list[Path]:
-    """These clips; of a folder of recordings, those in it."""
-    found: list[Path] = []
+    """The clips at these paths; a folder of recordings gives those in it."""
+    clips: list[Path] = []
     for path in paths:
         folder = path.is_dir() and not is_recording(path) and any(map(is_recording, path.iterdir()))
-        found += find_recordings([path]) if folder else [path]
-    return found
+        clips += find_recordings([path]) if folder else [path]
+    return clips
 
 
 def _name(clip: Path) -> str:
@@ -185,7 +185,7 @@ def _beside(given: Path, clip: Path, suffix: str) -> Path:
 def clip_pictures(
     path: Path, fit: PictureFit | None, wanted: Sequence[Camera] = tuple(Camera)
 ) -> dict[Camera, RawCamera]:
-    """On the clip's own clock: that of its files, or the seconds since the first frame of the head's video."""
+    """Cameras on the clip's clock: that of its files, or seconds since the first frame of the head's video."""
     if is_recording(path):
         return recorded_cameras(path, load_header(path), wanted)
     cameras = clip_cameras(path)
@@ -200,12 +200,12 @@ def clip_pictures(
 
 
 def clip_cameras(path: Path) -> dict[Camera, ClipCamera]:
-    """A video is the head camera's; a folder has CAMERA.mp4, CAMERA/rgb.mp4 or CAMERA/rgb/ for each."""
+    """Cameras of a clip. A single video is the head's; a folder has CAMERA.mp4, CAMERA/rgb.mp4 or CAMERA/rgb/."""
     if not path.exists():
         raise RecordingError(f"{path} does not exist; name a recording, a video, or a folder with head.mp4")
     if path.is_file():
         return {Camera.HEAD: ClipCamera(path)}
-    found = {}
+    cameras = {}
     for camera in Camera:
         videos = [path / f"{camera}{suffix}" for suffix in VIDEOS] + [path / camera / f"rgb{s}" for s in VIDEOS]
         there = [video for video in videos if video.is_file()]
@@ -213,7 +213,7 @@ def clip_cameras(path: Path) -> dict[Camera, ClipCamera]:
         if len(there) > 1:
             raise RecordingError(f"{path}: {there[0].name} and {there[1].name} are both of {camera}; remove one")
         if there:
-            found[camera] = ClipCamera(there[0])
-    if Camera.HEAD not in found:
+            cameras[camera] = ClipCamera(there[0])
+    if Camera.HEAD not in cameras:
         raise RecordingError(f"{path}: no head camera; head.mp4, head/rgb.mp4 or head/rgb/000000.jpg is wanted")
-    return found
+    return cameras

@@ -1,4 +1,4 @@
-"""`--hands FILE`: hands as a tracker saw them, in one npz (docs/hand_tracks.md), as tracks in the workspace frame."""
+"""`--hands FILE`: a hand tracker's output in one npz (docs/hand_tracks.md), as tracks in the workspace frame."""
 
 # N samples
 
@@ -21,20 +21,20 @@ UNITS_M = {"m": 1.0, "mm": 1e-3}
 NEEDED = ("timestamps_s", "keypoints", "confidence", "keypoint_order", "units", "frame")
 OPTIONAL = ("world_from_camera", "wrist_rotation", "filled", "tracker")
 MAX_SAMPLES = 200_000
-FARTHEST_M = 20.0  # a hand farther away than that is in other units
-RIGID = 0.02  # of a camera's rotation
+FARTHEST_M = 20.0  # a hand farther away means other units
+RIGID = 0.02  # tolerance of a camera's rotation
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HandFile:
-    """What the file holds, in metres, points in `frame`."""
+    """The file's content, in metres, with points in `frame`."""
 
     path: Path
     timestamps_s: Float[ndarray, " N"]
     keypoints_m: Float[ndarray, "N 2 21 3"]
     confidence: Float[ndarray, "N 2"]
     order: KeypointOrder
-    frame: str  # camera: of the head camera at that moment; world: fixed, of the tracker; workspace: ours
+    frame: str  # camera: the head camera's at that moment; world: the tracker's fixed frame; workspace
     world_from_camera: Float[ndarray, "N 4 4"] | None
     wrist_rotation: Float[ndarray, "N 2 3 3"] | None
     filled: Bool[ndarray, "N 2"]  # invented by the tracker where it saw no hand
@@ -87,7 +87,7 @@ class HandFile:
             )
 
     def tracks(self, workspace_from_data: Float[ndarray, "4 4"] | None = None) -> HandTracks:
-        """In the workspace frame. What the tracker invented counts as not seen."""
+        """Tracks in the workspace frame. Points that the tracker filled in count as not seen."""
         points_m = self._in_fixed_frame()
         turns = self._fixed_wrist_rotation(points_m)
         if workspace_from_data is not None:
@@ -116,7 +116,7 @@ class HandFile:
         return self.world_from_camera[:, None, :3, :3] @ self.wrist_rotation
 
     def seen(self) -> dict[str, float]:
-        """The share of samples in which each hand was seen, for people."""
+        """The share of samples in which each hand was seen, as text."""
         known = np.isfinite(self.keypoints_m).all(axis=(2, 3)) & ~self.filled
         return {hand: float(known[:, index].mean()) for index, hand in enumerate(HANDS)}
 

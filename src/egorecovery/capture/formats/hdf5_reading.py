@@ -1,4 +1,4 @@
-"""HDF5 files of unknown origin: nothing outside the file is followed, nothing is allocated on the file's word alone."""
+"""Reads untrusted HDF5 files: no links to other files, and sizes are checked before memory is allocated."""
 
 import zlib
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3  # numbers of HDF5 filters
 
 @contextmanager
 def opened(path: Path) -> Iterator["h5py.File"]:
-    """The file, and whatever a damaged one makes HDF5 raise, said with its name."""
+    """Opens the file. Errors of a damaged file are raised with its name."""
     try:
         import h5py
     except ImportError:
@@ -39,57 +39,57 @@ def opened(path: Path) -> Iterator["h5py.File"]:
 
 
 def names_in(file: "h5py.File", group: str) -> list[str]:
-    """What a group inside the file holds; none where there is no such group."""
+    """Names in a group of the file; empty if there is no such group."""
     import h5py
 
-    found = _follow(file, group)
-    if found is None:
+    item = _follow(file, group)
+    if item is None:
         return []
-    if not isinstance(found, h5py.Group):
+    if not isinstance(item, h5py.Group):
         raise RecordingError(f"{file.filename}: {group} is an array, a group is wanted there")
-    names: list[object] = list(found)
+    names: list[object] = list(item)
     if not all(isinstance(name, str) for name in names):
         raise RecordingError(f"{file.filename}: {group} holds a name that is no text; copy or record it again")
     return sorted(map(str, names))
 
 
 def dataset(file: "h5py.File", name: str) -> "h5py.Dataset | None":
-    """An array of plain numbers or bytes that lies wholly inside the file; None where there is none of that name."""
+    """An array of plain numbers or bytes stored entirely in the file; None if there is no such array."""
     import h5py
 
-    found = _follow(file, name)
-    if found is None:
+    array = _follow(file, name)
+    if array is None:
         return None
     where = f"{file.filename}: {name}"
-    if not isinstance(found, h5py.Dataset):
+    if not isinstance(array, h5py.Dataset):
         raise RecordingError(f"{where} is no array")
-    if found.is_virtual or found.external:
+    if array.is_virtual or array.external:
         raise RecordingError(f"{where} keeps its numbers in other files; only what the file itself holds is read")
-    if found.dtype.hasobject or found.dtype.kind not in "fiubS":
-        raise RecordingError(f"{where} must hold numbers or bytes of fixed length, it holds {found.dtype}")
-    if not found.shape:
+    if array.dtype.hasobject or array.dtype.kind not in "fiubS":
+        raise RecordingError(f"{where} must hold numbers or bytes of fixed length, it holds {array.dtype}")
+    if not array.shape:
         raise RecordingError(f"{where} is a single value, an array over time is wanted")
-    _require_stored(found, where)
-    return found
+    _require_stored(array, where)
+    return array
 
 
 def numbers(file: "h5py.File", name: str, columns: int) -> ndarray:
     """A stream of shape (N, columns) as float64."""
-    found = dataset(file, name)
+    array = dataset(file, name)
     where = f"{file.filename}: {name}"
-    if found is None:
+    if array is None:
         raise RecordingError(f"{where} is missing; is this an ALOHA file?")
-    if found.dtype.kind not in "fiu":
-        raise RecordingError(f"{where} must hold numbers, it holds {found.dtype}")
-    if found.ndim != 2 or found.shape[1] != columns:
-        raise RecordingError(f"{where} has shape {found.shape}, (frames, {columns}) wanted")
-    if found.nbytes > MAX_STREAM_BYTES:
-        raise RecordingError(f"{where} has {found.nbytes / 2**20:.0f} MB, at most {MAX_STREAM_BYTES // 2**20} expected")
-    return np.asarray(found[:], np.float64)
+    if array.dtype.kind not in "fiu":
+        raise RecordingError(f"{where} must hold numbers, it holds {array.dtype}")
+    if array.ndim != 2 or array.shape[1] != columns:
+        raise RecordingError(f"{where} has shape {array.shape}, (frames, {columns}) wanted")
+    if array.nbytes > MAX_STREAM_BYTES:
+        raise RecordingError(f"{where} has {array.nbytes / 2**20:.0f} MB, at most {MAX_STREAM_BYTES // 2**20} expected")
+    return np.asarray(array[:], np.float64)
 
 
 def _follow(file: "h5py.File", name: str) -> object:
-    """Step by step along hard links: a soft or external link could lead anywhere."""
+    """Follows a path along hard links only. A soft or external link could lead anywhere."""
     import h5py
 
     here: object = file
@@ -102,28 +102,28 @@ def _follow(file: "h5py.File", name: str) -> object:
     return here
 
 
-def _require_stored(found: "h5py.Dataset", where: str) -> None:
-    """Bytes that are declared but not there would be made up by HDF5, in any amount."""
-    if found.chunks is None:
-        if found.id.get_storage_size() < found.nbytes:
+def _require_stored(array: "h5py.Dataset", where: str) -> None:
+    """Refuses arrays whose declared bytes are missing, because HDF5 would fill in any amount."""
+    if array.chunks is None:
+        if array.id.get_storage_size() < array.nbytes:
             raise RecordingError(
-                f"{where} declares {found.nbytes} bytes, the file holds {found.id.get_storage_size()}; record it again"
+                f"{where} declares {array.nbytes} bytes, the file holds {array.id.get_storage_size()}; record it again"
             )
         return
-    wanted = int(np.prod([-(-size // chunk) for size, chunk in zip(found.shape, found.chunks, strict=True)]))
-    chunk_bytes = int(np.prod(found.chunks)) * found.dtype.itemsize
+    wanted = int(np.prod([-(-size // chunk) for size, chunk in zip(array.shape, array.chunks, strict=True)]))
+    chunk_bytes = int(np.prod(array.chunks)) * array.dtype.itemsize
     if chunk_bytes > MAX_CHUNK_BYTES:
         raise RecordingError(f"{where} has chunks of {chunk_bytes / 2**20:.0f} MB, at most 64 are read")
-    if found.id.get_num_chunks() != wanted:
+    if array.id.get_num_chunks() != wanted:
         raise RecordingError(
-            f"{where} declares {wanted} chunks, the file holds {found.id.get_num_chunks()}: it was written in part"
+            f"{where} declares {wanted} chunks, the file holds {array.id.get_num_chunks()}: it was written in part"
         )
-    _require_bounded(found, chunk_bytes, where)
+    _require_bounded(array, chunk_bytes, where)
 
 
-def _require_bounded(found: "h5py.Dataset", chunk_bytes: int, where: str) -> None:
-    """HDF5 inflates a chunk to whatever it holds, not to the size of a chunk: measured first, within bounds."""
-    properties = found.id.get_create_plist()
+def _require_bounded(array: "h5py.Dataset", chunk_bytes: int, where: str) -> None:
+    """Refuses chunks that inflate beyond the declared size. HDF5 itself does not limit it."""
+    properties = array.id.get_create_plist()
     filters = [properties.get_filter(index)[0] for index in range(properties.get_nfilters())]
     unknown = [number for number in filters if number not in (DEFLATE, SHUFFLE, FLETCHER32)]
     if unknown or filters.count(DEFLATE) > 1:
@@ -131,9 +131,9 @@ def _require_bounded(found: "h5py.Dataset", chunk_bytes: int, where: str) -> Non
         raise RecordingError(f"{where} is compressed by {what}; write it with h5repack -f GZIP=1 or -f NONE")
     if DEFLATE not in filters:
         return
-    for index in range(found.id.get_num_chunks()):
-        mask, raw = found.id.read_direct_chunk(found.id.get_chunk_info(index).chunk_offset)
-        if mask >> filters.index(DEFLATE) & 1:  # this chunk did not get smaller and was left as it was
+    for index in range(array.id.get_num_chunks()):
+        mask, raw = array.id.read_direct_chunk(array.id.get_chunk_info(index).chunk_offset)
+        if mask >> filters.index(DEFLATE) & 1:  # this chunk is stored uncompressed
             continue
         try:
             inflated = zlib.decompressobj().decompress(raw, chunk_bytes + SLACK_BYTES)

@@ -1,4 +1,4 @@
-"""What every format's importer is: it says what it found, and gives recordings one at a time."""
+"""The interface of all importers: a summary of the data, and recordings one at a time."""
 
 import re
 from abc import ABC, abstractmethod
@@ -26,16 +26,16 @@ SHEET_COLUMNS, SHEET_HEIGHT_PX = 8, 160
 
 @dataclass(frozen=True, kw_only=True)
 class Robot:
-    """The arms whose joint angles the data has."""
+    """The arms that the data's joint angles belong to."""
 
     name: str  # for people: a file, or the workcell's own arms
-    arms: Callable[[], "Arms"]  # a function at module level or a partial of one: it goes to worker processes
-    given: bool = False  # by the user, not assumed
+    arms: Callable[[], "Arms"]  # a module-level function or a partial of one: it is sent to worker processes
+    given: bool = False  # set by the user, not assumed
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportAs:
-    """What other formats do not say of their demonstrations."""
+    """Facts about demonstrations that other formats do not contain."""
 
     task: Task
     source: Source
@@ -43,24 +43,24 @@ class ImportAs:
     operator: str = "unknown"
     name: str = ""  # episodes are called NAME-000000 and so on; the data set's own name where empty
     recorded_at: datetime = UNKNOWN_TIME  # when the first episode began
-    cameras: Mapping[Camera, str] = field(default_factory=dict)  # ours to theirs, where their names do not tell
-    grippers: GripperRanges = field(default_factory=dict)  # what state and action read, closed and open
+    cameras: Mapping[Camera, str] = field(default_factory=dict)  # our names to theirs, if theirs are not common ones
+    grippers: GripperRanges = field(default_factory=dict)  # readings of state and action, closed and open
     transform: Path | None = None  # from the data's frame to the workspace frame (docs/hand_tracks.md)
 
     @property
     def has_clock(self) -> bool:
-        """Whether anybody says when it was."""
+        """Whether the recording time is known."""
         return self.recorded_at != UNKNOWN_TIME
 
     def id_of(self, data_set: str, number: int) -> EpisodeId:
-        """Safe as a folder, whatever the data set is called."""
+        """An episode id from the data set's name, safe as a folder name."""
         safe = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.name or data_set).lstrip("-._")[:110]
         return episode_id(f"{safe or 'episode'}-{number:06d}")
 
     def provenance(
         self, *, started_s: float, duration_s: float, recorder: str, details: Mapping[str, object]
     ) -> Provenance:
-        """Of an episode that began `started_s` after the first one, where anybody knows when that was."""
+        """Provenance of an episode that began `started_s` after the first one."""
         started = self.recorded_at + timedelta(seconds=started_s if self.has_clock else 0.0)
         unknown = {} if self.has_clock else {"wall_clock": "unknown"}
         return Provenance(
@@ -74,48 +74,50 @@ class ImportAs:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What there is to import and what would be made of it."""
+    """A summary of the data and how it would be imported."""
 
     what: str  # the format, with its version
     episodes: int
     frames: int  # of all episodes, at the data's own rate
     rate_hz: float | None  # None where streams have clocks of their own
     cameras: Mapping[str, str]  # ours to theirs, with the pictures' size in words
-    mapping: Mapping[str, str]  # state, action and so on to what they are made of
+    mapping: Mapping[str, str]  # state, action and so on to their sources
     notes: tuple[str, ...] = ()  # what was assumed
-    warnings: tuple[str, ...] = ()  # what is probably wrong
+    warnings: tuple[str, ...] = ()  # probable errors
 
 
 class Importer(ABC):
     """Demonstrations in one format.
 
-    An importer is a frozen value that a worker process can be sent: it opens files when it is asked. Making one finds
-    out whether there is anything to import, and refuses if not.
+    An importer is a frozen value that can be sent to worker processes; it opens files on demand. Creating one fails if
+    there is nothing to import.
     """
 
     @abstractmethod
     def findings(self) -> Findings:
-        """Without decoding pictures."""
+        """A summary of the data, without decoding pictures."""
 
     @abstractmethod
     def places(self) -> Sequence[str]:
-        """Where each episode is, for messages; at least one."""
+        """The place of each episode, for messages. At least one."""
 
     @abstractmethod
     def load(self, episode: int, fit: PictureFit | None) -> Recording:
-        """One episode by its index in `places`. Pictures that are decoded anyway should be fitted at once, with
-        `raw_camera`; those that come as they are will be fitted later. Unreadable ones are a `RecordingError`."""
+        """One episode by its index in `places`. An unreadable one raises `RecordingError`.
+
+        Pictures that must be decoded anyway are fitted at once with `raw_camera`; others are fitted later.
+        """
 
     def name(self, episode: int) -> str:
-        """What to call an episode that cannot be read."""
+        """The name of an episode that cannot be read."""
         return Path(self.places()[episode]).name
 
     def damaged_picture(self, episode: int) -> str | None:
-        """Where the picture is that did not decode, if a recording's frames were taken without decoding them."""
+        """The place of a picture that does not decode, if frames were taken without decoding."""
         return None
 
     def write_sheet(self, path: Path) -> None:
-        """Moments of the first episode as they would be imported, one row per camera, for a person to look at."""
+        """A contact sheet of the first episode as it would be imported, one row per camera."""
         rows = []
         for raw in self.load(0, None).cameras.values():
             moments = np.unique(np.linspace(0, len(raw.frames) - 1, SHEET_COLUMNS).round().astype(int))
@@ -126,15 +128,15 @@ class Importer(ABC):
         write_png(below(rows), path)
 
     def recordings(self, fit: PictureFit | None = None) -> Iterator[Recording]:
-        """One at a time."""
+        """Recordings, one at a time."""
         for episode in range(len(self.places())):
             yield self.load(episode, fit)
 
 
 def episode_numbers(files: Sequence[Path]) -> dict[Path, int]:
-    """Those in their names, where each has one of its own, so that files that come later rename nothing.
+    """Episode numbers from file names if all are unique, so that later files do not change ids.
 
-    Else their turns, unreadable ones counted, so that mending one renames nothing.
+    Otherwise positions in the list, including unreadable files, so that repairing one does not change ids.
     """
     named = [trailing_number(file) for file in files]
     numbers = [number for number in named if number is not None]
@@ -143,13 +145,13 @@ def episode_numbers(files: Sequence[Path]) -> dict[Path, int]:
 
 
 def trailing_number(file: Path) -> int | None:
-    """7 of episode_7.hdf5."""
+    """The number at the end of a name, such as 7 of episode_7.hdf5."""
     digits = file.stem[len(file.stem.rstrip("0123456789")) :]
     return int(digits) if 0 < len(digits) <= 9 else None
 
 
 def parsed_time(text: str) -> datetime:
-    """When the first episode began; unknown where nothing is said."""
+    """When the first episode began; `UNKNOWN_TIME` if not given."""
     try:
         moment = datetime.fromisoformat(text) if text else UNKNOWN_TIME
     except ValueError:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from egorecovery.capture.film import raw_camera
+from egorecovery.capture.fitted_pictures import raw_camera
 from egorecovery.capture.formats.camera_names import chosen_cameras
 from egorecovery.capture.formats.grippers import COLUMNS, normalised
 from egorecovery.capture.formats.importer import Findings, ImportAs, Importer
@@ -39,7 +39,7 @@ from egorecovery.motion.resampling import common_grid, nearest
 INTERVENTIONS = ("intervention", "is_intervention")  # last part of a feature's name
 SUCCESSES = ("next.success", "success")
 BOOKKEEPING = ("timestamp", "frame_index", "episode_index", "index", "task_index")
-OPENINGS_01 = (-0.05, 1.05)  # of grippers that are from 0 to 1 already
+OPENINGS_01 = (-0.05, 1.05)  # of grippers that are scaled 0 to 1
 
 
 def open_paths(paths: Sequence[Path], wanted: ImportAs, options: LeRobotOptions) -> "LeRobotDataSet":
@@ -61,7 +61,7 @@ def _known(root: Path) -> DataSet:
 
 @dataclass(frozen=True, kw_only=True)
 class LeRobotDataSet(Importer):
-    """A directory with meta/info.json. It stays small: workers read the metadata again, once each."""
+    """A data set directory with meta/info.json. It is sent to workers without metadata, which each reads once."""
 
     root: Path
     wanted: ImportAs
@@ -106,13 +106,13 @@ class LeRobotDataSet(Importer):
     def findings(self) -> Findings:
         data_set = self._data_set
         cameras, depths = self._cameras_of(depth=False), self._cameras_of(depth=True)
-        used = {*self._columns, *(each.name for each in (*cameras.values(), *depths.values())), *BOOKKEEPING}
+        used = {*self._columns, *(feature.name for feature in (*cameras.values(), *depths.values())), *BOOKKEEPING}
         return Findings(
             what=f"LeRobot v3.0, robot {data_set.robot}",
             episodes=len(data_set.episodes),
             frames=data_set.frames,
             rate_hz=data_set.rate_hz,
-            cameras={str(camera): _said(each, depths.get(camera)) for camera, each in cameras.items()},
+            cameras={str(camera): _description(feature, depths.get(camera)) for camera, feature in cameras.items()},
             mapping=self._mapping(),
             notes=("no calibration is in the data set: a lens of 53 degrees is assumed",),
             warnings=tuple(f"feature {name} is left out" for name in data_set.features if name not in used),
@@ -135,8 +135,8 @@ class LeRobotDataSet(Importer):
         return self.options.intervention_key or self._column(INTERVENTIONS)
 
     def _column(self, names: Sequence[str]) -> str | None:
-        """The feature that is called so, or ends so, as in complementary_info.is_intervention."""
-        flags = [each.name for each in self._data_set.features.values() if each.shape == (1,)]
+        """The feature of one of these names, alone or as the last part, as in complementary_info.is_intervention."""
+        flags = [feature.name for feature in self._data_set.features.values() if feature.shape == (1,)]
         return next((flag for name in names for flag in flags if flag == name or flag.endswith(f".{name}")), None)
 
     @property
@@ -145,9 +145,9 @@ class LeRobotDataSet(Importer):
 
     @property
     def _columns(self) -> list[str]:
-        """Of the parquet files that are needed."""
+        """The needed columns of the parquet files."""
         marks = [name for name in (self._intervention_key, self._column(SUCCESSES)) if name]
-        images = [each.name for each in self._cameras_of(depth=False).values() if each.dtype == "image"]
+        images = [feature.name for feature in self._cameras_of(depth=False).values() if feature.dtype == "image"]
         return [self.options.state_key, self.options.action_key, *marks, *images, *(EFFECTORS * self._has_effectors)]
 
     def _require_joints(self, feature: Feature) -> None:
@@ -161,14 +161,18 @@ class LeRobotDataSet(Importer):
             )
 
     def _cameras_of(self, *, depth: bool) -> dict[Camera, Feature]:
-        """Depth maps are named after their camera: cam_high_depth."""
+        """Cameras or depth maps by our names. Depth maps are named after their camera: cam_high_depth."""
         every = self._data_set.features
-        cameras = {name: each for name, each in every.items() if each.is_camera and not each.is_depth}
+        cameras = {name: feature for name, feature in every.items() if feature.is_camera and not feature.is_depth}
         chosen = {camera: cameras[name] for camera, name in chosen_cameras(self.wanted.cameras, list(cameras)).items()}
         if not depth:
             return chosen
-        depths = {camera: every.get(f"{each.name}_depth") for camera, each in chosen.items()}
-        return {camera: each for camera, each in depths.items() if each and each.is_depth and each.dtype == "video"}
+        depths = {camera: every.get(f"{feature.name}_depth") for camera, feature in chosen.items()}
+        return {
+            camera: feature
+            for camera, feature in depths.items()
+            if feature and feature.is_depth and feature.dtype == "video"
+        }
 
     def _camera(
         self, camera: Camera, row: EpisodeRow, table: Table, times_s: Float[ndarray, " N"], fit: PictureFit | None
@@ -226,7 +230,7 @@ class LeRobotDataSet(Importer):
         return values
 
     def _recovery(self, table: Table) -> "Intervention | None":
-        """The first run of samples in which a person took over."""
+        """The first interval in which a person took over."""
         key = self._intervention_key
         marked = np.flatnonzero(table.marks(key)) if key else np.empty(0, int)
         if key is None or not len(marked):
@@ -259,7 +263,7 @@ class LeRobotDataSet(Importer):
 
 @dataclass(frozen=True, kw_only=True)
 class Intervention:
-    """Samples in which a person steers, first and last included."""
+    """First and last sample in which a person controls the robot."""
 
     column: str
     first: int
@@ -270,12 +274,12 @@ class Intervention:
 
 
 def _shown(times_s: Float[ndarray, " N"]) -> Int[ndarray, " M"]:
-    """Samples whose pictures the 25 Hz grid shows, and both ends, so that the clock stays as long as it is."""
+    """Samples whose pictures appear on the 25 Hz grid, and both ends, which keep the clock's length."""
     if (np.diff(times_s) <= 0).any():
-        return np.arange(len(times_s))  # the import will say what is wrong with the clock
+        return np.arange(len(times_s))  # the import reports the faulty clock
     return np.unique([0, len(times_s) - 1, *nearest(times_s, common_grid([times_s], RATE_HZ))])
 
 
-def _said(camera: Feature, depth: Feature | None) -> str:
+def _description(camera: Feature, depth: Feature | None) -> str:
     height, width = camera.size_hw
     return f"{camera.name} ({width} x {height}, {camera.dtype}" + (", with depth)" if depth else ")")

@@ -16,7 +16,7 @@ from egorecovery.storage.bounded_json import read_named_json
 
 VERSION = "v3.0"
 INFO = "meta/info.json"
-# Features of our own export: what other tools need not know, and an import takes instead of forward kinematics.
+# Features of this project's export, which an import uses instead of forward kinematics.
 EFFECTORS = ["observation.effector_m", "observation.effector_state", "action.effector"]
 LARGEST_JSON = 16 << 20  # bytes; a real info.json has some kilobytes
 LARGEST_TABLE = 4 << 30  # bytes uncompressed, read at once
@@ -45,7 +45,7 @@ class Feature:
 
     @property
     def size_hw(self) -> tuple[int, int]:
-        """Shapes are written (height, width, channels), by some tools (channels, height, width)."""
+        """Height and width. Shapes are (height, width, channels), or (channels, height, width) from some tools."""
         first, second, third = self.shape
         return (second, third) if first in (1, 3) and third not in (1, 3) else (first, second)
 
@@ -81,13 +81,13 @@ class DataSet:
 
     def feature(self, name: str, option: str) -> Feature:
         if name not in self.features:
-            there = ", ".join(each.name for each in self.features.values() if not each.is_camera)
+            there = ", ".join(feature.name for feature in self.features.values() if not feature.is_camera)
             raise RecordingError(f"{self.root / INFO}: there is no feature {name!r}; say {option} one of {there}")
         return self.features[name]
 
 
 def read_data_set(root: Path) -> DataSet:
-    """Everything but frames. Nothing outside of the data set's directory is opened."""
+    """All metadata. Nothing outside the data set's directory is opened."""
     info = _info(root)
     features = _features(info.get("features"), root / INFO)
     rate_hz = info.get("fps")
@@ -98,12 +98,12 @@ def read_data_set(root: Path) -> DataSet:
         rate_hz=float(rate_hz),
         robot=str(info.get("robot_type") or "unknown"),
         features=features,
-        episodes=_episodes(root, info, [each.name for each in features.values() if each.dtype == "video"]),
+        episodes=_episodes(root, info, [feature.name for feature in features.values() if feature.dtype == "video"]),
     )
 
 
 def inside(root: Path, relative: str) -> Path:
-    """A file of the data set. Names that lead outside, also by a link, are refused."""
+    """The path of a file of the data set. Names that lead outside, also by a link, are refused."""
     path = root / relative
     if not path.resolve().is_relative_to(root.resolve()):
         raise RecordingError(f"{path}: leads outside of the data set {root}; copy the data into it, without links")
@@ -114,7 +114,7 @@ def inside(root: Path, relative: str) -> Path:
 
 @contextmanager
 def reading_parquet(path: Path) -> Iterator[None]:
-    """Whatever a damaged file makes pyarrow raise, said with the file's name."""
+    """Raises pyarrow's errors about a damaged file with the file's name."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
@@ -122,7 +122,7 @@ def reading_parquet(path: Path) -> Iterator[None]:
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
-    """With limits on what its header may declare."""
+    """Opens a parquet file with limits on what its header may declare."""
     return pq.ParquetFile(path, thrift_string_size_limit=64 << 20, thrift_container_size_limit=4 << 20)
 
 
@@ -144,13 +144,13 @@ def _info(root: Path) -> dict[str, Any]:
     return info
 
 
-def _features(found: object, where: Path) -> dict[str, Feature]:
-    if not isinstance(found, dict) or not found:
-        raise RecordingError(f"{where}: features must be an object of features, got {type(found).__name__}")
+def _features(record: object, where: Path) -> dict[str, Feature]:
+    if not isinstance(record, dict) or not record:
+        raise RecordingError(f"{where}: features must be an object of features, got {type(record).__name__}")
     features = {}
-    for name, facts in found.items():
+    for name, facts in record.items():
         shape = facts.get("shape") if isinstance(facts, dict) else None
-        if not isinstance(shape, list) or not all(type(each) is int and 0 < each <= 1 << 20 for each in shape):
+        if not isinstance(shape, list) or not all(type(size) is int and 0 < size <= 1 << 20 for size in shape):
             raise RecordingError(f"{where}: features.{name}.shape must be a list of sizes, got {shape!r:.80}")
         feature = Feature(name=name, dtype=str(facts.get("dtype")), shape=tuple(shape), info=_object(facts.get("info")))
         if feature.is_camera and len(shape) != 3:
@@ -220,13 +220,13 @@ def _row(values: Mapping[str, Any], info: Mapping[str, Any], videos: list[str], 
 
 
 def _path(template: object, where: Path, **fields: object) -> str:
-    """What str.format would give, for these fields only: a template from a file could reach into objects."""
+    """A path from a template. `str.format` is not used, because a template from a file could access objects."""
     if not isinstance(template, str):
         raise RecordingError(f"{where}: info.json names no path for data or videos, got {template!r}")
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in fields:
-            raise RecordingError(f"{where}: the path {template!r} in info.json has an unknown field {found[1]!r}")
-        return str(fields[found[1]]).zfill(int(found[2] or 0))
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in fields:
+            raise RecordingError(f"{where}: the path {template!r} in info.json has an unknown field {match[1]!r}")
+        return str(fields[match[1]]).zfill(int(match[2] or 0))
 
     return _FIELD.sub(value, template)

@@ -16,7 +16,7 @@ from egorecovery.capture.formats.pictures import jpeg_size_hw, require_size
 from egorecovery.capture.video_file import opened_video
 from egorecovery.errors import RecordingError
 
-NEAR = 0.3  # of a frame: a picture farther from a sample's time is another sample's
+NEAR = 0.3  # of a frame: a picture farther from a sample's time belongs to another sample
 PNG_START = b"\x89PNG\r\n\x1a\n"
 DEPTH_CODES = 4095  # 12 bits
 MM_PER_M = 1000.0
@@ -25,11 +25,11 @@ MM_PER_M = 1000.0
 def frames_of_video(
     path: Path, span: VideoSpan, feature: Feature, times_s: Float[ndarray, " N"], rate_hz: float
 ) -> Iterator[ndarray]:
-    """The picture at each of these times of an episode, decoded once and in order."""
+    """The pictures at these times of an episode. Each is decoded once, in order."""
     from av.error import FFmpegError
 
     wanted = iter(span.from_s + times_s)
-    target_s, found = next(wanted), 0
+    target_s, yielded = next(wanted), 0
     try:
         with opened_video(path, named=True) as container:  # looked at by `lerobot_files.inside`
             stream = container.streams.video[0]
@@ -44,16 +44,16 @@ def frames_of_video(
                 if frame.time > target_s + NEAR / rate_hz:
                     break
                 _require_shape((frame.height, frame.width), feature, path)
-                found += 1
+                yielded += 1
                 yield _pixels(frame, feature, path)
-                if found == len(times_s):
+                if yielded == len(times_s):
                     return
                 target_s = next(wanted)
     except (FFmpegError, IndexError, ValueError, MemoryError) as error:
         raise RecordingError(f"{path} cannot be decoded ({error}); copy or download it again") from error
     raise RecordingError(
-        f"{path}: there is no picture at {target_s:.3f} s, the time of sample {found} of {len(times_s)}; the video is "
-        f"cut short or not the data set's; copy or download it again"
+        f"{path}: there is no picture at {target_s:.3f} s, the time of sample {yielded} of {len(times_s)}; the video "
+        f"is cut short or not the data set's; copy or download it again"
     )
 
 
@@ -68,7 +68,7 @@ def _pixels(frame: Any, feature: Feature, path: Path) -> ndarray:
 
 
 def depth_of_codes(codes: UInt16[ndarray, "h w"], info: Mapping[str, Any]) -> UInt16[ndarray, "h w"]:
-    """Millimetres from LeRobot's 12 bits, which are spread over depth_min..depth_max, in most cases by logarithm."""
+    """Millimetres from LeRobot's 12 bits, which span depth_min..depth_max, usually logarithmically."""
     given = {name: info.get(f"video.{name}", info.get(name)) for name in ("depth_min", "depth_max", "shift", "use_log")}
     lowest_m, highest_m = float(given["depth_min"] or 0.01), float(given["depth_max"] or 10.0)
     shift_m = 3.5 if given["shift"] is None else float(given["shift"])
@@ -92,7 +92,7 @@ def pictures_of_table(rows: Sequence[Any], feature: Feature, where: Path) -> Ite
 
 
 def _decoded(encoded: bytes, feature: Feature, place: str) -> UInt8[ndarray, "H W 3"]:
-    """Its size is looked at first: some bytes can declare billions of pixels."""
+    """Decodes an image after checking its size, because a few bytes can declare billions of pixels."""
     import av
     from av.error import FFmpegError
 

@@ -28,7 +28,7 @@ SAME_S = 1e-3  # of a sample's time: clocks are written in float32
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """Some columns of one episode, in the order of its frames."""
+    """Columns of one episode, in the order of its frames."""
 
     where: Path
     table: pa.Table
@@ -40,7 +40,7 @@ class Table:
         return Table(where=self.where, table=self.table.slice(sample))
 
     def numbers(self, name: str, size: int) -> Float[ndarray, "N D"]:
-        """Of a feature with that many numbers; NaN and infinity are refused with their place."""
+        """A feature with `size` numbers per sample. NaN and infinity are refused with their place."""
         column = self.table[name].combine_chunks()
         kind = column.type
         listed = pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind)
@@ -63,21 +63,21 @@ class Table:
         return values
 
     def marks(self, name: str) -> Bool[ndarray, " N"]:
-        """Of a feature that is true or false, or 0 or 1."""
+        """A boolean feature, stored as true and false or as 0 and 1."""
         return self.numbers(name, 1)[:, 0] > 0.5
 
     def rows(self, name: str) -> list[object]:
         return self.table[name].to_pylist()
 
     def times_s(self, rate_hz: float) -> Float[ndarray, " N"]:
-        """Times of the samples; those that differ from the grid of the data set by rounding only are put on it."""
+        """Times of the samples. Times within rounding error of the data set's grid are snapped to it."""
         times_s = self.numbers("timestamp", 1)[:, 0]
         grid_s = (self.numbers("frame_index", 1)[0, 0] + np.arange(len(times_s))) / rate_hz
         return grid_s if np.allclose(times_s, grid_s, atol=SAME_S, rtol=0) else times_s
 
 
 def read_table(data_set: DataSet, episode: EpisodeRow, columns: Sequence[str]) -> Table:
-    """One episode's rows of some columns: only its row groups are read."""
+    """Rows of one episode. Only its row groups are read."""
     path = inside(data_set.root, episode.data)
     with reading_parquet(path), open_parquet(path) as file:
         known = file.schema_arrow.names
@@ -100,10 +100,10 @@ def read_table(data_set: DataSet, episode: EpisodeRow, columns: Sequence[str]) -
 
 
 def _may_hold(group: pq.RowGroupMetaData, episode: int) -> bool:
-    """By the least and largest episode in a row group, where the file says so."""
+    """Whether a row group may hold the episode, by the file's statistics if it has them."""
     for column in range(group.num_columns):
         facts = group.column(column)
         if facts.path_in_schema == "episode_index":
-            found = facts.statistics
-            return found is None or not found.has_min_max or found.min <= episode <= found.max
+            statistics = facts.statistics
+            return statistics is None or not statistics.has_min_max or statistics.min <= episode <= statistics.max
     return True

@@ -1,4 +1,4 @@
-"""From the frame that a tracker's world has to the workspace: a given transform, or a marker seen on the table."""
+"""The transform from a tracker's world frame to the workspace: given, or from a marker seen on the table."""
 
 # M sightings, N samples
 
@@ -14,7 +14,7 @@ from egorecovery.capture.formats.placement import read_json, rigid
 from egorecovery.errors import RecordingError
 
 MAX_SIGHTINGS = 1000
-APART_M, APART_RAD = 0.02, np.deg2rad(5.0)  # sightings of one marker that differ by more contradict each other
+APART_M, APART_RAD = 0.02, np.deg2rad(5.0)  # largest differences between sightings of one marker
 KEYS = ("workspace_from_data", "workspace_from_marker", "sightings")
 
 
@@ -27,7 +27,7 @@ class Sighting:
 
 
 def workspace_from_world(path: Path, world_from_camera: Float[ndarray, "N 4 4"] | None) -> Float[ndarray, "4 4"]:
-    """Of one clip, from its transform file (docs/hand_tracks.md)."""
+    """The transform of one clip from its transform file (docs/hand_tracks.md)."""
     record = read_json(path)
     unknown = set(record) - set(KEYS)
     if unknown:
@@ -42,7 +42,7 @@ def workspace_from_world(path: Path, world_from_camera: Float[ndarray, "N 4 4"] 
     sightings = _sightings(record.get("sightings"), len(world_from_camera), path)
     workspace_from_marker = rigid(record.get("workspace_from_marker"), f"{path}: workspace_from_marker")
     world_from_marker = _agreed(
-        np.stack([world_from_camera[each.sample] @ each.camera_from_marker for each in sightings]), path
+        np.stack([world_from_camera[sighting.sample] @ sighting.camera_from_marker for sighting in sightings]), path
     )
     return workspace_from_marker @ np.linalg.inv(world_from_marker)
 
@@ -50,19 +50,19 @@ def workspace_from_world(path: Path, world_from_camera: Float[ndarray, "N 4 4"] 
 def _sightings(record: object, samples: int, path: Path) -> list[Sighting]:
     if not isinstance(record, list) or not 1 <= len(record) <= MAX_SIGHTINGS:
         raise RecordingError(f"{path}: sightings must be a list of 1 to {MAX_SIGHTINGS} sightings of the marker")
-    found = []
-    for number, each in enumerate(record):
+    sightings = []
+    for number, entry in enumerate(record):
         where = f"{path}: sighting {number}"
-        sample = each.get("sample") if isinstance(each, dict) else None
+        sample = entry.get("sample") if isinstance(entry, dict) else None
         if not isinstance(sample, int) or isinstance(sample, bool) or not 0 <= sample < samples:
             raise RecordingError(f"{where}: sample must be one of the hand file's {samples}, got {sample!r}")
-        matrix = rigid(each.get("camera_from_marker"), f"{where}: camera_from_marker")
-        found.append(Sighting(sample=sample, camera_from_marker=matrix))
-    return found
+        matrix = rigid(entry.get("camera_from_marker"), f"{where}: camera_from_marker")
+        sightings.append(Sighting(sample=sample, camera_from_marker=matrix))
+    return sightings
 
 
 def _agreed(poses: Float[ndarray, "M 4 4"], path: Path) -> Float[ndarray, "4 4"]:
-    """The middle of what all sightings say; refused where they say different things."""
+    """The average of all sightings. Contradicting sightings are refused."""
     turns = Rotation.from_matrix(poses[:, :3, :3])
     middle = np.eye(4)
     middle[:3, :3], middle[:3, 3] = turns.mean().as_matrix(), np.median(poses[:, :3, 3], axis=0)

@@ -1,4 +1,4 @@
-"""What a person may say about each format beside the data; light, because the command line shows it."""
+"""Options of each format. Few imports, because the command line's help loads it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -28,7 +28,7 @@ class LeRobotOptions:
     """lerobot: for features of another size, the 14 columns that are left joints, left gripper, right joints, right
     gripper."""
     intervention_key: str = ""
-    """lerobot: the feature that marks interventions, where it is not called intervention."""
+    """lerobot: the feature that marks interventions, if it is not called intervention."""
     interventions: Literal["propose", "cut"] = "propose"
     """lerobot: the end of the first intervention is proposed as the recovery boundary; cut also leaves out what came
     before it."""

@@ -1,4 +1,4 @@
-"""Pictures of foreign data sets: bounded before they are decoded, and shown to a person before they are imported."""
+"""Pictures of other data sets: size limits before decoding, and contact sheets to look at before an import."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ SHEET_COLUMNS, SHEET_HEIGHT_PX = 4, 160
 
 
 def whole_jpeg(encoded: bytes, where: str) -> bytes:
-    """The same bytes without padding, once they are known to be one whole picture of a sane size."""
+    """The bytes without padding. Refused unless they are one whole JPEG picture of acceptable size."""
     encoded = encoded.rstrip(b"\0")
     if not encoded.startswith(JPEG_START):
         raise RecordingError(f"{where} is not a JPEG picture ({len(encoded)} bytes)")
@@ -46,7 +46,7 @@ def require_size(size_hw: tuple[int, int], where: str) -> None:
 
 
 def same_sizes(pictures: Iterable[bytes], where: str) -> Iterator[bytes]:
-    """The pictures of one camera, refused where one differs in size from the first."""
+    """The pictures of one camera. A picture that differs in size from the first is refused."""
     first_hw: tuple[int, int] | None = None
     for number, encoded in enumerate(pictures):
         size_hw = jpeg_size_hw(encoded, f"{where}, frame {number}")
@@ -57,7 +57,7 @@ def same_sizes(pictures: Iterable[bytes], where: str) -> Iterator[bytes]:
 
 
 def swapped(encoded: bytes, where: str) -> bytes:
-    """The picture with red and blue exchanged: decoded and encoded once more, nearly without loss."""
+    """The picture with red and blue exchanged. It is decoded and encoded again, nearly without loss."""
     try:
         bgr = simplejpeg.decode_jpeg(encoded, colorspace="BGR")
     except ValueError as error:
@@ -72,7 +72,7 @@ def guessed_intrinsics(size_hw: tuple[int, int]) -> Intrinsics:
 
 
 def colour_sheet(cameras: Mapping[Camera, RawCamera]) -> UInt8[ndarray, "H W 3"]:
-    """One row per camera: moments as they will be imported, and after a white bar with red and blue exchanged."""
+    """Writes a contact sheet, one row per camera: pictures as imported, a white bar, then red and blue exchanged."""
     rows = []
     for raw in cameras.values():
         chosen = np.unique(np.linspace(0, len(raw.frames) - 1, SHEET_COLUMNS).round().astype(int))

@@ -1,4 +1,4 @@
-"""Where a data set's coordinates lie in the workspace: a file with one rigid transform, or one per side."""
+"""The placement of a data set in the workspace, from a file with one rigid transform, or one per side."""
 
 import os
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ AXES = {sign + name: (1 if sign == "+" else -1) * np.eye(3)[index] for index, na
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Placement:
-    """From the data's frame to the workspace frame, for each side."""
+    """The transform from the data's frame to the workspace frame, for each side."""
 
     workspace_from_data: Mapping[Side, Float[ndarray, "4 4"]]
     tool_axes: Float[ndarray, "3 3"] | None = None  # of a gripper's frame: columns x, y opening, z approach
@@ -33,7 +33,7 @@ class Placement:
 
     @classmethod
     def load(cls, path: Path) -> "Placement":
-        record = read_json(Path(os.path.realpath(path)))  # a person named it, and may name a link
+        record = read_json(Path(os.path.realpath(path)))  # the user named it, and may name a link
         known = {"workspace_from_data", "left", "right", "tool_axes"}
         unknown = set(record) - known
         if unknown:
@@ -55,7 +55,7 @@ class Placement:
 
 
 def rigid(values: object, where: str) -> Float[ndarray, "4 4"]:
-    """A 4x4 matrix that turns and moves, and neither scales nor mirrors."""
+    """A 4x4 rigid transform. Scaling and mirroring are refused."""
     try:
         matrix = np.array(values, np.float64)
     except (OverflowError, TypeError, ValueError):
@@ -73,7 +73,7 @@ def rigid(values: object, where: str) -> Float[ndarray, "4 4"]:
 
 
 def read_json(path: Path) -> dict[str, object]:
-    """A small object beside somebody's data: no link is followed."""
+    """Reads a small JSON object. Links are not followed."""
     try:
         return bounded_json.read_json(path, RecordingError, "see docs/hand_tracks.md", largest=MAX_FILE_BYTES)
     except OSError as error:
@@ -82,8 +82,8 @@ def read_json(path: Path) -> dict[str, object]:
 
 def _tool_axes(record: object, path: Path) -> Float[ndarray, "3 3"]:
     named = record if isinstance(record, dict) else {}
-    found = {name: AXES.get(str(named.get(name))) for name in ("approach", "opening")}
-    approach, opening = found["approach"], found["opening"]
+    axes = {name: AXES.get(str(named.get(name))) for name in ("approach", "opening")}
+    approach, opening = axes["approach"], axes["opening"]
     if approach is None or opening is None or abs(float(approach @ opening)) > 0.5:
         raise RecordingError(
             f'{path}: tool_axes must name two different axes, as in {{"approach": "+x", "opening": "+y"}}'

@@ -1,4 +1,4 @@
-"""Our own recordings (docs/formats.md), through the same door as every other format."""
+"""The importer of this project's own recordings (docs/formats.md)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from egorecovery.capture.recording_images import damaged_image
 
 @dataclass(frozen=True)
 class RecordingFolders(Importer):
-    """Directories of raw recordings. A robot adds effector space to logs that lack it."""
+    """Directories of raw recordings. With a robot, logs without effector space get it."""
 
     directories: tuple[Path, ...]
     robot: Robot | None = None
@@ -35,7 +35,7 @@ class RecordingFolders(Importer):
         return replace(recording, motion=self._in_effector_space(log, self.robot))
 
     def damaged_picture(self, episode: int) -> str | None:
-        image = damaged_image(self.directories[episode])  # a JPEG may have a whole header and no whole picture
+        image = damaged_image(self.directories[episode])  # a JPEG may have a whole header and a broken picture
         return str(image) if image else None
 
     def findings(self) -> Findings:

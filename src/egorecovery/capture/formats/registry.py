@@ -1,4 +1,4 @@
-"""The importer of each format, imported when it is asked for: readers of other formats need extras."""
+"""The importer of each format, imported on use because readers of other formats need extras."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -13,7 +13,7 @@ MODULES = {"aloha": "aloha_importer", "lerobot": "lerobot", "egoverse": "egovers
 
 
 def open_data_set(format: Format, paths: Sequence[Path], wanted: ImportAs, options: Options) -> Importer:
-    """The importer of another project's data; nothing to import is a `RecordingError`."""
+    """The importer of another project's data. Raises `RecordingError` if there is nothing to import."""
     module = f"egorecovery.capture.formats.{MODULES[format]}"
     try:
         importer: Importer = import_module(module).open_paths(tuple(paths), wanted, options)

@@ -1,4 +1,4 @@
-"""Zarr codecs that stop at the size a chunk may have: the usual ones inflate whatever they are given."""
+"""Zarr codecs that stop at the declared size of a chunk. The usual ones inflate without a limit."""
 
 import struct
 import zlib
@@ -21,7 +21,7 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def allowed_bytes(chunk_spec: Any) -> int:
-    """What a chunk can need at most, with a little room for lengths and checksums."""
+    """The largest size of a chunk, with room for lengths and checksums."""
     if chunk_spec.dtype.to_native_dtype().hasobject:
         return MAX_BLOB_BYTES
     return prod(chunk_spec.shape) * MAX_ITEM_BYTES + 64
@@ -29,8 +29,8 @@ def allowed_bytes(chunk_spec: Any) -> int:
 
 def require_within(size: int | None, chunk_spec: Any) -> None:
     if size is None or size > allowed_bytes(chunk_spec):
-        said = "an unknown number of" if size is None else f"{size}"
-        raise RecordingError(f"a chunk inflates to {said} bytes, at most {allowed_bytes(chunk_spec)} are expected")
+        count = "an unknown number of" if size is None else f"{size}"
+        raise RecordingError(f"a chunk inflates to {count} bytes, at most {allowed_bytes(chunk_spec)} are expected")
 
 
 class BoundedZstd(ZstdCodec):
@@ -58,7 +58,7 @@ class BoundedBlosc(BloscCodec):
 
 
 class BoundedBlobs(VLenBytesCodec):
-    """As many blobs as the chunk has, each within the bytes that are there."""
+    """Decodes variable-length blobs. Number and lengths are checked against the chunk."""
 
     def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
         raw, count = chunk_bytes.to_bytes(), prod(chunk_spec.shape)
@@ -76,7 +76,7 @@ class BoundedBlobs(VLenBytesCodec):
 
 
 def zstd_content_bytes(frame: bytes) -> int | None:
-    """What the frame's header says that it inflates to; None where it does not say."""
+    """The inflated size by the frame's header; None if it is not stated."""
     if len(frame) < 6 or frame[:4] != ZSTD_MAGIC:
         return None
     flags = frame[4]
@@ -90,12 +90,12 @@ def zstd_content_bytes(frame: bytes) -> int | None:
 
 BOUNDED = {"zstd": BoundedZstd, "gzip": BoundedGzip, "blosc": BoundedBlosc, "vlen-bytes": BoundedBlobs}
 for _name, _codec in BOUNDED.items():
-    register_codec(_name, _codec)  # beside zarr's own: which one is used is a matter of configuration
+    register_codec(_name, _codec)  # in addition to zarr's own; the configuration selects one
 
 
 @contextmanager
 def bounded_codecs() -> Iterator[None]:
-    """Arrays that are opened and read inside use these."""
+    """Arrays opened and read in this block use the bounded codecs."""
     chosen = {f"codecs.{name}": f"{codec.__module__}.{codec.__qualname__}" for name, codec in BOUNDED.items()}
     with zarr.config.set(chosen):
         yield

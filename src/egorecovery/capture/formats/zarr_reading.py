@@ -1,4 +1,4 @@
-"""Zarr v3 groups of unknown origin: plain arrays by name, checked on paper before zarr opens them."""
+"""Reads untrusted Zarr v3 groups: plain arrays by name, whose metadata are checked before zarr opens them."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from egorecovery.errors import RecordingError
 from egorecovery.storage.bounded_json import read_json
-from egorecovery.storage.containment import strange_files
+from egorecovery.storage.containment import special_files
 
 MAX_METADATA_BYTES = 8 * 2**20
 MAX_STREAM_BYTES = 256 * 2**20  # of one array of numbers, padding included
@@ -42,14 +42,14 @@ class ZarrGroup:
         return cls(path, header["attributes"])
 
     def names(self) -> list[str]:
-        """Of the arrays that lie directly in the group."""
+        """Names of the arrays directly in the group."""
         return sorted(p.parent.name for p in self.path.glob("*/zarr.json") if PLAIN_NAME.fullmatch(p.parent.name))
 
     def __contains__(self, name: str) -> bool:
         return PLAIN_NAME.fullmatch(name) is not None and (self.path / name / "zarr.json").is_file()
 
     def numbers(self, name: str, frames: int, *shape: int) -> ndarray:
-        """The first frames of a stream, of its own type; what follows is padding."""
+        """The first frames of a stream, in its own type. The rest is padding."""
         header = self._array_header(name, NUMBERS)
         declared = header["shape"]
         if declared[0] < frames or tuple(declared[1:]) != shape:
@@ -85,12 +85,12 @@ class ZarrGroup:
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[Any]:
-        import zarr  # 150 ms that other formats never pay
+        import zarr  # takes 150 ms, which other formats are spared
 
         from egorecovery.capture.formats.zarr_codecs import bounded_codecs
 
         folder = self.path / name
-        if strange := strange_files(folder):
+        if strange := special_files(folder):
             raise RecordingError(f"{strange[0]} is a link or a special file; copy what it points to")
         try:
             with bounded_codecs():
@@ -140,15 +140,15 @@ def _check_chunk(chunk: object, header: dict[str, Any], where: Path) -> None:
 
 
 def _check_codecs(codecs: object, header: dict[str, Any], where: Path, within: tuple[str, ...]) -> None:
-    """Only codecs that are pure data formats; some that zarr knows would unpickle what they find."""
-    if not isinstance(codecs, list) or not all(isinstance(each, dict) for each in codecs):
+    """Allows only codecs that are pure data formats. Some of zarr's codecs would unpickle their input."""
+    if not isinstance(codecs, list) or not all(isinstance(codec, dict) for codec in codecs):
         raise RecordingError(f"{where}: codecs must be a list of objects")
-    names = [each.get("name") for each in codecs]
-    for name, each in zip(names, codecs, strict=True):
+    names = [codec.get("name") for codec in codecs]
+    for name, codec in zip(names, codecs, strict=True):
         if name not in CODECS or name in within:
             raise RecordingError(f"{where} uses the codec {name!r}; only {', '.join(CODECS)} are read")
         if name == "sharding_indexed":
-            configuration = each.get("configuration")
+            configuration = codec.get("configuration")
             configuration = configuration if isinstance(configuration, dict) else {}
             _check_chunk(configuration.get("chunk_shape"), header, where)
             for inner in ("codecs", "index_codecs"):

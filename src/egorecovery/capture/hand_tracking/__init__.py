@@ -1,1 +1,1 @@
-"""Hand tracking for labs without a reconstruction pipeline: MediaPipe in an environment of its own, as a subprocess."""
+"""Hand tracking for labs without a reconstruction pipeline: MediaPipe as a subprocess in a separate environment."""

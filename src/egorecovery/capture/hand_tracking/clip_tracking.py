@@ -1,8 +1,9 @@
-"""A clip through a hand tracker, as a hand file (docs/hand_tracks.md)."""
+"""Runs a hand tracker over a clip and writes a hand file (docs/hand_tracks.md)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from egorecovery.errors import RecordingError
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.containment import require_regular
 
-ENOUGH = 10  # bent hands that must contradict the tracker before its word is doubted
+ENOUGH = 10  # bent hands that must contradict the tracker before it is refused
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,7 +34,7 @@ class TrackedClip:
         return {hand: float((self.confidence[:, index] > 0).mean()) for index, hand in enumerate(HANDS)}
 
     def require_handedness(self) -> None:
-        """Refused where bent fingers say that left and right are exchanged."""
+        """Refuses tracks in which bent fingers show that left and right are exchanged."""
         wrong = clear = 0
         for index, hand in enumerate(HANDS):
             right, bent = curls_like_a_right_hand(self.keypoints_m[:, index])
@@ -42,7 +43,7 @@ class TrackedClip:
         if wrong >= ENOUGH and wrong > clear / 2:
             raise RecordingError(
                 f"left and right look exchanged: in {wrong} of {clear} samples fingers bend the other way. Is the "
-                f"picture mirrored, as of a front camera? say --mirrored, or leave it out where it was said"
+                f"picture mirrored, as from a front camera? add --mirrored, or leave it out if it was given"
             )
 
     def save(self, path: Path, world_from_camera: Float[ndarray, "N 4 4"]) -> None:
@@ -64,13 +65,13 @@ class TrackedClip:
 def track_clip(
     camera: RawCamera, tracker: HandTracker, mirrored: bool = False, advance: Callable[[int, int], None] | None = None
 ) -> TrackedClip:
-    """Picture by picture. MediaPipe names hands as in a mirror; `mirrored` says that the pictures are from one."""
+    """Tracks hands picture by picture. MediaPipe labels hands as in a mirror; `mirrored` means mirrored pictures."""
     frames = len(camera.frames)
     points_m, confidence = np.full((frames, 2, 21, 3), np.nan), np.zeros((frames, 2))
     for frame in range(frames):
-        found = tracker.find(camera.frames.encoded(frame).tobytes())
+        hands_found = tracker.find(camera.frames.encoded(frame).tobytes())
         depth_mm = None if camera.depth_mm is None else np.asarray(camera.depth_mm[frame])
-        for hand in sorted(found, key=lambda each: each.score):  # of two hands of one name the surer one stays
+        for hand in sorted(hands_found, key=attrgetter("score")):  # of two hands of one name the surer one is kept
             index = _index(hand, mirrored)
             placed_m = placed_hand(hand.pixels, hand.metres, camera.intrinsics, depth_mm)
             if placed_m is not None:
@@ -91,11 +92,11 @@ def _index(hand: FoundHand, mirrored: bool) -> int:
 
 
 def camera_poses(path: Path | None, frames: int) -> Float[ndarray, "N 4 4"]:
-    """Of a file, or of a camera that stands still and whose frame is the world."""
+    """Camera poses from a file, or identity poses of a camera that stands still and defines the world."""
     if path is None:
         return np.tile(np.eye(4), (frames, 1, 1))
     with reading(path):
-        require_regular(path.resolve())  # a person named it, and may name a link
+        require_regular(path.resolve())  # the user named it, and may name a link
         poses = np.load(path, allow_pickle=False, mmap_mode="r")
     if not isinstance(poses, ndarray) or poses.shape != (frames, 4, 4) or poses.dtype.kind != "f":
         raise RecordingError(f"{path} must hold one 4 x 4 pose for each of the {frames} pictures")

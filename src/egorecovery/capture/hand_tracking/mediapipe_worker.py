@@ -1,7 +1,7 @@
-"""Runs in MediaPipe's own environment and imports nothing of ours: JPEG pictures in, one line of JSON per picture out.
+"""The tracker process in MediaPipe's environment: JPEG pictures in, one line of JSON per picture out.
 
-Input: for each picture its length as four bytes, little end first, then the JPEG. Output: first {"ready": VERSION},
-then per picture {"hands": [{"label", "score", "pixels": 21 x 2, "metres": 21 x 3}]}, nothing else on that channel.
+It imports nothing of egorecovery. Input: for each picture its length as four little-endian bytes, then the JPEG.
+Output: first {"ready": VERSION}, then per picture {"hands": [{"label", "score", "pixels": 21 x 2, "metres": 21 x 3}]}.
 """
 
 import json
@@ -11,7 +11,7 @@ import sys
 
 
 def main(model: str) -> None:
-    # Libraries print what they like: the protocol keeps the real channel, they get the error channel.
+    # Libraries print to stdout. The protocol keeps the real stdout; the libraries get stderr.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     import cv2  # pyright: ignore[reportMissingImports]
@@ -33,26 +33,28 @@ def main(model: str) -> None:
 
 
 def bundled(mediapipe):
-    """The models inside the wheel."""
+    """A hand finder with the models in MediaPipe's wheel."""
     hands = mediapipe.solutions.hands.Hands(static_image_mode=False, max_num_hands=2, model_complexity=1)
 
     def find(rgb):
-        found = hands.process(rgb)
-        if not found.multi_hand_landmarks:
+        answer = hands.process(rgb)
+        if not answer.multi_hand_landmarks:
             return []
-        each = zip(found.multi_handedness, found.multi_hand_landmarks, found.multi_hand_world_landmarks, strict=True)
+        hands_found = zip(
+            answer.multi_handedness, answer.multi_hand_landmarks, answer.multi_hand_world_landmarks, strict=True
+        )
         return [
             hand_record(
                 sides.classification[0].label, sides.classification[0].score, image.landmark, world.landmark, rgb
             )
-            for sides, image, world in each
+            for sides, image, world in hands_found
         ]
 
     return find
 
 
 def landmarker(mediapipe, model):
-    """A model file of the user's (hand_landmarker.task)."""
+    """A hand finder with the user's model file (hand_landmarker.task)."""
     vision, tasks = mediapipe.tasks.vision, mediapipe.tasks
     options = vision.HandLandmarkerOptions(
         base_options=tasks.BaseOptions(model_asset_path=model), num_hands=2, running_mode=vision.RunningMode.IMAGE
@@ -60,9 +62,12 @@ def landmarker(mediapipe, model):
     detector = vision.HandLandmarker.create_from_options(options)
 
     def find(rgb):
-        found = detector.detect(mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=rgb))
-        each = zip(found.handedness, found.hand_landmarks, found.hand_world_landmarks, strict=True)
-        return [hand_record(sides[0].category_name, sides[0].score, image, world, rgb) for sides, image, world in each]
+        answer = detector.detect(mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=rgb))
+        hands_found = zip(answer.handedness, answer.hand_landmarks, answer.hand_world_landmarks, strict=True)
+        return [
+            hand_record(sides[0].category_name, sides[0].score, image, world, rgb)
+            for sides, image, world in hands_found
+        ]
 
     return find
 

@@ -1,4 +1,4 @@
-"""From what a picture shows of a hand to points in metres before the camera, and whether left is really left."""
+"""Places a tracked hand in metres in front of the camera, and checks left against right."""
 
 # N samples
 
@@ -8,11 +8,11 @@ from numpy import ndarray
 
 from egorecovery.episodes import Intrinsics
 
-PALM = (0, 5, 9, 13, 17)  # points whose skin is near the bone, so that depth is of the hand itself
-NEAREST_M, FARTHEST_M = 0.1, 2.0  # of a hand that works
+PALM = (0, 5, 9, 13, 17)  # points with skin near the bone, where measured depth is the hand's
+NEAREST_M, FARTHEST_M = 0.1, 2.0  # plausible distances of a hand
 SKIN_M = 0.01  # a depth camera sees the skin, the points lie inside
-ALIKE_M = 0.04  # depths of a palm that agree with one another; others are of what lies behind
-CURL_M = 0.012  # fingers bent by more tell the palm from the back
+ALIKE_M = 0.04  # depths of one palm differ by less; others belong to the background
+CURL_M = 0.012  # fingers bent by more distinguish the palm from the back
 
 
 def placed_hand(
@@ -21,10 +21,10 @@ def placed_hand(
     camera: Intrinsics,
     depth_mm: ndarray | None = None,
 ) -> Float[ndarray, "21 3"] | None:
-    """In the camera's frame (x right, y down, z forward), so that points fall on their pixels.
+    """The hand's points in the camera's frame (x right, y down, z forward), so that they project to their pixels.
 
-    With depth the distance is measured; without it, it follows from the size that the tracker's model gives the hand,
-    which is wrong by as much as the hand is larger or smaller than usual. None where no sane place is found.
+    With a depth map the distance is measured. Without it, the distance follows from the tracker's model of hand size,
+    and is wrong by the same factor as that size. None if there is no plausible place.
     """
     rays = np.column_stack(
         [(pixels[:, 0] - camera.cx) / camera.fx, (pixels[:, 1] - camera.cy) / camera.fy, np.ones(len(pixels))]
@@ -50,7 +50,7 @@ def placed_hand(
 def _measured_m(
     pixels: Float[ndarray, "21 2"], metres: Float[ndarray, "21 3"], camera: Intrinsics, depth_mm: ndarray
 ) -> float | None:
-    """How far the hand's middle is, by the depths that the palm's points agree on."""
+    """Distance of the hand's centre, from depths on which the palm's points agree."""
     scale = np.array([depth_mm.shape[1] / camera.width, depth_mm.shape[0] / camera.height])
     columns, rows = np.floor(pixels[list(PALM)] * scale).astype(int).T
     inside = (rows >= 0) & (columns >= 0) & (rows < depth_mm.shape[0]) & (columns < depth_mm.shape[1])
@@ -64,9 +64,9 @@ def _measured_m(
 
 
 def curls_like_a_right_hand(points_m: Float[ndarray, "N 21 3"]) -> tuple[Bool[ndarray, " N"], Bool[ndarray, " N"]]:
-    """Fingers bend to the palm, so bent fingers tell a right hand from a left one. Second: where they are bent enough.
+    """Whether each hand bends like a right one, and where fingers are bent enough to tell.
 
-    Points in OpenPose order, in any frame that is not mirrored.
+    Fingers bend towards the palm. Points are in OpenPose order, in any frame that is not mirrored.
     """
     wrist = points_m[:, 0]
     out_of_right_palm = np.cross(points_m[:, 5] - wrist, points_m[:, 17] - wrist)

@@ -1,4 +1,4 @@
-"""Our end of a hand tracker that runs as a subprocess: pictures to its standard input, answers from its output."""
+"""A hand tracker that runs as a subprocess: pictures to its stdin, answers from its stdout."""
 
 import math
 import queue
@@ -30,15 +30,15 @@ POINTS = 21
 class FoundHand:
     """A hand in one picture."""
 
-    label: str  # "Left" or "Right", as the tracker calls it
+    label: str  # "Left" or "Right", by the tracker's convention
     score: float
     pixels: Float[ndarray, "21 2"]
-    metres: Float[ndarray, "21 3"]  # about the hand's middle, axes of the camera
+    metres: Float[ndarray, "21 3"]  # relative to the hand's centre, in the camera's axes
 
 
 @dataclass(eq=False)
 class HandTracker:
-    """A running tracker. One picture is asked about at a time."""
+    """A running tracker. It handles one picture at a time."""
 
     version: str
     _process: "subprocess.Popen[bytes]"
@@ -48,7 +48,7 @@ class HandTracker:
     @classmethod
     @contextmanager
     def started(cls, command: Sequence[str]) -> "Iterator[HandTracker]":
-        """Ends the process whatever happens."""
+        """Ends the process."""
         with tempfile.TemporaryFile() as errors:
             try:
                 process = subprocess.Popen(
@@ -72,10 +72,10 @@ class HandTracker:
             self._process.stdin.write(pack("<I", len(jpeg)) + jpeg)
         except OSError:
             raise self._failed("ended") from None
-        found = self._answer(ANSWER_S, "answer").get("hands")
-        if not isinstance(found, list) or len(found) > MAX_HANDS:
-            raise self._failed("gave an answer that is none")
-        return [self._hand(each) for each in found]
+        records = self._answer(ANSWER_S, "answer").get("hands")
+        if not isinstance(records, list) or len(records) > MAX_HANDS:
+            raise self._failed("gave a malformed answer")
+        return [self._hand(record) for record in records]
 
     def _hand(self, record: Any) -> FoundHand:
         try:
@@ -86,11 +86,11 @@ class HandTracker:
                 metres=np.array(record["metres"], np.float64),
             )
         except (KeyError, OverflowError, TypeError, ValueError):
-            raise self._failed("described a hand that is none") from None
+            raise self._failed("described a malformed hand") from None
         good = hand.label in ("Left", "Right") and 0 <= hand.score <= 1 + 1e-6 and math.isfinite(hand.score)
         good = good and hand.pixels.shape == (POINTS, 2) and hand.metres.shape == (POINTS, 3)
         if not good or not (np.isfinite(hand.pixels).all() and np.isfinite(hand.metres).all()):
-            raise self._failed("described a hand that is none")
+            raise self._failed("described a malformed hand")
         return hand
 
     def _answer(self, within_s: float, what: str) -> dict[str, Any]:
@@ -105,25 +105,25 @@ class HandTracker:
         except BadJson:
             answer = None
         if not isinstance(answer, dict):
-            raise self._failed("gave an answer that is none")
+            raise self._failed("gave a malformed answer")
         return answer
 
     def _failed(self, why: str) -> RecordingError:
         self._process.kill()
         self._process.wait()
         self._errors.seek(0)
-        said = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-        last = f"; it said: {said[-1][:200]}" if said else ""
+        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        last = f"; its last message: {lines[-1][:200]}" if lines else ""
         return RecordingError(f"the hand tracker {why}{last} (docs/hand_tracks.md says how to install it)")
 
 
 def mediapipe_command(python: Path, model: Path | None) -> list[str]:
-    """-I: neither the working directory nor PYTHONPATH of ours reaches the other environment."""
+    """The worker's command. -I keeps our working directory and PYTHONPATH out of the other environment."""
     return [str(python), "-I", str(WORKER), *([str(model.absolute())] if model else [])]
 
 
 def _read_lines(stream: BinaryIO, lines: "queue.Queue[bytes]") -> None:
-    """A thread of its own, so that waiting can end; an endless line is cut and will be no JSON."""
+    """Reads lines in a thread, so that waiting can time out. An endless line is cut and fails as JSON."""
     while line := stream.readline(MAX_LINE_BYTES):
         lines.put(line)
     lines.put(b"")

@@ -1,1 +1,1 @@
-"""Browse and Annotate: a store's clips in the browser, one boundary each."""
+"""Browse and Annotate: a store's clips in the browser, one boundary per clip."""

@@ -1,4 +1,4 @@
-"""How far apart annotators place the same boundary, and that noise as a table for robustness experiments."""
+"""Differences between annotators' boundaries, also as a table of noise for robustness experiments."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -15,12 +15,12 @@ CLOSE = (1, 3, 6, 12)  # frames: 0.04 to 0.5 s at 25 Hz
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One clip that two people annotated. Frames; `second - first`."""
+    """Boundaries of two annotators of one clip, in frames; differences are `second - first`."""
 
     clip: str
     first_boundary: int
     second_boundary: int
-    independent: bool  # neither had seen the candidate
+    independent: bool  # neither annotator saw the candidate
 
     @property
     def frames(self) -> int:
@@ -51,7 +51,7 @@ class Agreement:
 
 
 def last_words(history: Iterable[Annotation]) -> dict[str, dict[str, Annotation]]:
-    """By annotator and clip: the last thing each person said; what they discarded or took back is none."""
+    """Each annotator's latest boundary per clip. Discarded and withdrawn ones are left out."""
     words: defaultdict[str, dict[str, Annotation]] = defaultdict(dict)
     for annotation in history:
         if annotation.discard or annotation.boundary is None:
@@ -64,36 +64,36 @@ def last_words(history: Iterable[Annotation]) -> dict[str, dict[str, Annotation]
 def agreements(history: Iterable[Annotation]) -> list[Agreement]:
     """Every pair of annotators with clips in common."""
     words = last_words(history)
-    found = []
+    pairs = []
     for first, second in combinations(words, 2):
         differences = _differences(words[first], words[second])
         if differences:
-            found.append(Agreement(first=first, second=second, differences=differences))
-    return found
+            pairs.append(Agreement(first=first, second=second, differences=differences))
+    return pairs
 
 
 def _differences(first: Mapping[str, Annotation], second: Mapping[str, Annotation]) -> tuple[Difference, ...]:
-    """In order of the clips' names."""
-    found = []
+    """Differences, sorted by clip."""
+    differences = []
     for clip in sorted(first.keys() & second.keys()):
-        one, other = first[clip], second[clip]
-        assert one.boundary is not None
-        assert other.boundary is not None
-        found.append(
+        ours, theirs = first[clip], second[clip]
+        assert ours.boundary is not None
+        assert theirs.boundary is not None
+        differences.append(
             Difference(
                 clip=clip,
-                first_boundary=one.boundary,
-                second_boundary=other.boundary,
-                independent=one.candidate is None and other.candidate is None,
+                first_boundary=ours.boundary,
+                second_boundary=theirs.boundary,
+                independent=ours.candidate is None and theirs.candidate is None,
             )
         )
-    return tuple(found)
+    return tuple(differences)
 
 
 def boundary_noise(history: Iterable[Annotation]) -> dict[str, Any]:
-    """Plain JSON: every difference in frames, to draw boundary shifts from.
+    """All differences in frames as JSON, from which boundary shifts can be drawn.
 
-    Of two people with independent errors of the same size, the difference has sqrt(2) times one person's spread.
+    With independent errors of equal size, the difference of two people has sqrt(2) times one person's spread.
     """
     pairs = agreements(history)
     frames = np.array([difference.frames for pair in pairs for difference in pair.differences])

@@ -1,4 +1,4 @@
-"""What the annotator sees under the video: motion energy, the candidate, and the intent target of every frame."""
+"""Data below the video: motion energy, the candidate boundary, and the intent target of every frame."""
 
 from dataclasses import dataclass
 
@@ -14,13 +14,13 @@ from egorecovery.recovery import Candidate, propose
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClipMotion:
-    """All of it is known before there is a boundary. T frames, C intent coefficients."""
+    """Motion of a clip, known before there is a boundary. T frames, C intent coefficients."""
 
     energy: Float[ndarray, " T"]
     candidate: Candidate | None  # None: a success episode, which has no recovery
     intent_m: Float[ndarray, "T C"]
     target_exists: Bool[ndarray, " T"]  # the window has motion and fits into the episode
-    inside_from: Int[ndarray, " T"]  # the smallest boundary that holds the whole window of a frame
+    inside_from: Int[ndarray, " T"]  # the smallest boundary with the whole window of a frame before it
 
 
 def clip_motion(store: EpisodeStore, clip: str, spec: IntentSpec | None = None) -> ClipMotion:
@@ -28,7 +28,7 @@ def clip_motion(store: EpisodeStore, clip: str, spec: IntentSpec | None = None) 
     card = store.card(clip)
     active = card.task.active_effectors
     effector_m = store.stream(clip, "effector_m")
-    # The whole clip as recovery: what is valid then is valid for every boundary that the window lies before.
+    # Labels for the whole clip as recovery. A window valid there is valid for every boundary after the window.
     whole = frame_labels(
         effector_m=effector_m,
         reliable=store.stream(clip, "reliable"),
@@ -47,9 +47,9 @@ def clip_motion(store: EpisodeStore, clip: str, spec: IntentSpec | None = None) 
 
 
 def inside_from(n_frames: int, grid: PhaseGrid) -> Int[ndarray, " T"]:
-    """The first boundary for which each frame's window ends in the recovery; the pages compare it with theirs.
+    """The first boundary for which each frame's window ends in the recovery. The pages compare boundaries with it.
 
-    It is `recovery.labels` turned round, in the same integers: window t is inside when boundary >= inside_from[t].
+    It inverts `recovery.labels` in the same integers: window t is inside if boundary >= inside_from[t].
     """
     last_point = grid.phase_index(n_frames) + grid.window - 1
     window_end = -(-last_point * (n_frames - 1) // (grid.points - 1)) if grid.points > 1 else np.zeros(n_frames, int)

@@ -1,4 +1,4 @@
-"""The episodes a studio shows: looked up by id in an index, drawn from the store's own JPEG bytes."""
+"""The episodes that a studio shows, by id, with the store's own JPEG bytes."""
 
 import struct
 import threading
@@ -9,12 +9,12 @@ import simplejpeg
 from egorecovery.episodes import Camera, EpisodeCard, EpisodeStore
 from egorecovery.errors import StoreError, StudioError
 
-MAX_FRAMES = 64  # in one answer: about 10 MB of three 640x480 cameras
-THUMBNAIL_PX = 160  # of the longer side, at least
+MAX_FRAMES = 64  # per response: about 10 MB of three 640x480 cameras
+THUMBNAIL_PX = 160  # smallest length of the longer side
 
 
 class ClipIndex:
-    """Cards of a store by id. A name that is not in it leads to no file."""
+    """Cards of a store by id. Unknown names never reach the file system."""
 
     def __init__(self, store: EpisodeStore) -> None:
         self.store = store
@@ -24,12 +24,12 @@ class ClipIndex:
         self._damaged: dict[str, str] = {}
 
     def cards(self) -> Mapping[str, EpisodeCard]:
-        """All episodes that can be read, in name order, those that were added meanwhile included."""
+        """All readable episodes in name order, including new ones."""
         self._look()
         return self._cards
 
     def damaged(self) -> Mapping[str, str]:
-        """What is wrong with each of the others. One damaged episode keeps nobody from annotating the rest."""
+        """Damage of unreadable episodes by id. A damaged episode does not prevent annotation of the others."""
         self._look()
         return self._damaged
 
@@ -56,10 +56,10 @@ class ClipIndex:
         return card
 
     def frame_batch(self, clip: str, first: int, count: int) -> bytes:
-        """Frames `first ..` of all cameras, each JPEG byte for byte as stored.
+        """Frames from `first` on of all cameras, as stored JPEG bytes.
 
-        Little-endian uint32: cameras C, frames N, then N + 1 offsets into the bytes of each camera; then the bytes
-        of one camera after the other.
+        Layout: little-endian uint32 numbers of cameras C and frames N, N + 1 offsets into the bytes of each camera,
+        then the bytes of each camera.
         """
         card = self.card(clip)
         if not (0 <= first < card.frames and 1 <= count <= MAX_FRAMES):
@@ -77,7 +77,7 @@ class ClipIndex:
         return b"".join([struct.pack(f"<{len(head)}I", *head), *pictures])
 
     def thumbnail(self, clip: str) -> bytes:
-        """A small JPEG of the first camera, from the middle of the clip, where something happens."""
+        """A small JPEG of the first camera from the middle of the clip."""
         card = self.card(clip)
         frames = self.store.frames(clip, Camera(card.cameras[0]))
         image = simplejpeg.decode_jpeg(

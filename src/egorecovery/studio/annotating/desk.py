@@ -1,4 +1,4 @@
-"""The annotation desk: what each annotator may see of a store's annotations, and saving what they say."""
+"""The annotation desk: a store's annotations as each annotator may see them, and saving of new ones."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -12,15 +12,15 @@ from egorecovery.recovery import Annotation, AnnotationJournal, Quality
 from egorecovery.studio.annotating.clips import ClipIndex
 from egorecovery.studio.annotating.pace import clips_per_hour
 
-# The journal has no word for "nobody has said anything yet" once somebody has. Discarding keeps the clip out of
-# training, as an unannotated one is; the note tells it from a clip that somebody really discarded.
+# The journal cannot return a clip to "not annotated". Discarding keeps the clip out of training like an unannotated
+# one, and this note distinguishes it from a clip that was discarded on purpose.
 WITHDRAWN = "(withdrawn: the annotator undid their first word on this clip)"
 MAX_RETRIES = 10  # of an independent save, while others save the same clip
 
 
 @dataclass(frozen=True, kw_only=True)
 class Viewer:
-    """Who looks, and whether they must not be influenced by the candidate and by others' boundaries."""
+    """The annotator of a page. An independent one does not see the candidate and others' boundaries."""
 
     annotator: str
     independent: bool = False
@@ -28,7 +28,7 @@ class Viewer:
 
 @dataclass(frozen=True, kw_only=True)
 class Word:
-    """What an annotator says of one clip; `withdraw` takes everything back."""
+    """An annotator's entry for one clip. `withdraw` removes all earlier entries from view."""
 
     boundary: int | None
     quality: Quality = Quality.GOOD
@@ -38,28 +38,28 @@ class Word:
 
 
 class Conflict(StaleRevision):
-    """Somebody saved this clip meanwhile; nothing was written."""
+    """Someone else saved this clip meanwhile; nothing was written."""
 
     def __init__(self, clip: str, theirs: Annotation | None) -> None:
-        super().__init__(f"{clip}: somebody saved this clip since you opened it")
+        super().__init__(f"{clip}: somebody else saved this clip since you opened it")
         self.theirs = theirs
 
 
 class Desk:
-    """One store's annotations. Everything is in the journal; nothing is kept here that a kill could lose."""
+    """One store's annotations. All state is in the journal, so a kill loses nothing."""
 
     def __init__(self, clips: ClipIndex, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self.clips = clips
         self.journal = AnnotationJournal(clips.store.annotations_path)
         self._now = now
-        self._lock = threading.Lock()  # the journal keeps what it has read, and is asked by several threads
+        self._lock = threading.Lock()  # the journal caches what it has read and is used by several threads
 
     def history(self) -> list[Annotation]:
         with self._lock:
             return self.journal.history()
 
     def rows(self, viewer: Viewer) -> list[dict[str, Any]]:
-        """The list of clips, as this viewer may see it."""
+        """The list of clips as this viewer may see it."""
         latest, seen = _views(self.history(), viewer)
         rows = [_row(card, latest.get(card.id), seen.get(card.id)) for card in self.clips.cards().values()]
         rows += [_damaged_row(clip, damage, latest.get(clip)) for clip, damage in self.clips.damaged().items()]
@@ -80,14 +80,14 @@ class Desk:
     def save(
         self, clip: str, word: Word, viewer: Viewer, *, candidate: int | None, seen_revision: int
     ) -> dict[str, Any]:
-        """On disk when this returns. A clip that somebody else saved meanwhile is a `Conflict` with their value."""
+        """Saves an entry to disk. If someone else saved the clip meanwhile, raises `Conflict` with their value."""
         card = self.clips.card(clip)
         annotation = self._annotation(card, word, viewer, None if viewer.independent else candidate)
         for _ in range(MAX_RETRIES):
             try:
                 saved = self._append(annotation, card, seen_revision)
             except Conflict as conflict:
-                # An independent annotator must not see another's boundary: both stay in the journal.
+                # An independent annotator must not see the other boundary, so both entries stay in the journal.
                 theirs = conflict.theirs
                 if not viewer.independent or theirs is None or theirs.annotator == viewer.annotator:
                     raise
@@ -97,7 +97,7 @@ class Desk:
         raise AnnotationError(f"{clip}: others keep saving this clip; try again")
 
     def undo(self, clip: str, viewer: Viewer, *, to_revision: int, seen_revision: int) -> dict[str, Any]:
-        """Says again what revision `to_revision` said (0: nothing), as long as nobody has saved since."""
+        """Restores revision `to_revision` (0: no annotation), unless someone saved since."""
         card = self.clips.card(clip)
         history = [word for word in self.history() if word.episode == clip]
         if (history[-1].revision if history else 0) != seen_revision or not 0 <= to_revision < seen_revision:
@@ -109,7 +109,7 @@ class Desk:
         else:
             words = [replace(mine, saved_at=self._timestamp())]
         if earlier and earlier[-1].annotator != viewer.annotator:
-            words.append(earlier[-1])  # under its own author's name: agreement compares people
+            words.append(earlier[-1])  # keeps its author, because agreement compares people
         for word in words:
             seen_revision = self._append(word, card, seen_revision).revision
         return self.row(clip, viewer)
@@ -128,7 +128,7 @@ class Desk:
         return next((word for word in reversed(self.history()) if word.episode == clip), None)
 
     def _annotation(self, card: EpisodeCard, word: Word, viewer: Viewer, candidate: int | None) -> Annotation:
-        said = Annotation(
+        annotation = Annotation(
             episode=card.id,
             boundary=word.boundary,
             annotator=viewer.annotator,
@@ -139,12 +139,12 @@ class Desk:
             saved_at=self._timestamp(),
         )
         if card.source.is_recovery:
-            return replace(said, boundary=None, note=WITHDRAWN) if word.withdraw else said
-        if said.discard and not word.withdraw:
-            return replace(said, boundary=None)
-        # A success episode has no recovery. Taken back into training, it is written with its last frame, which
-        # the labels of a success episode ignore.
-        return replace(said, boundary=card.frames - 1, discard=False)
+            return replace(annotation, boundary=None, note=WITHDRAWN) if word.withdraw else annotation
+        if annotation.discard and not word.withdraw:
+            return replace(annotation, boundary=None)
+        # A success episode has no recovery. A restored one is saved with its last frame as the boundary, which the
+        # labels of success episodes ignore.
+        return replace(annotation, boundary=card.frames - 1, discard=False)
 
 
 def is_withdrawn(annotation: Annotation) -> bool:
@@ -152,7 +152,7 @@ def is_withdrawn(annotation: Annotation) -> bool:
 
 
 def _views(history: Iterable[Annotation], viewer: Viewer) -> tuple[dict[str, Annotation], dict[str, Annotation]]:
-    """The last word on each clip, and the last one the viewer may see."""
+    """The latest annotation of each clip, and the latest one that the viewer may see."""
     latest: dict[str, Annotation] = {}
     seen: dict[str, Annotation] = {}
     for word in history:
@@ -163,8 +163,8 @@ def _views(history: Iterable[Annotation], viewer: Viewer) -> tuple[dict[str, Ann
 
 
 def _row(card: EpisodeCard, latest: Annotation | None, seen: Annotation | None) -> dict[str, Any]:
-    """One clip in the list: what it is, and its annotation as far as it may be seen."""
-    said = None if seen is None or is_withdrawn(seen) else seen
+    """One clip of the list, with its annotation if the viewer may see it."""
+    annotation = None if seen is None or is_withdrawn(seen) else seen
     return {
         "id": card.id,
         "task": card.task.name,
@@ -174,25 +174,25 @@ def _row(card: EpisodeCard, latest: Annotation | None, seen: Annotation | None) 
         "cameras": list(card.cameras),
         "operator": card.operator,
         "has_boundary": card.source.is_recovery,
-        "state": _state(card, said),
+        "state": _state(card, annotation),
         "revision": latest.revision if latest else 0,
-        "annotation": None if said is None else plain(said),
+        "annotation": None if annotation is None else plain(annotation),
     }
 
 
 def _damaged_row(clip: str, damage: str, latest: Annotation | None) -> dict[str, Any]:
-    """An episode that cannot be opened: listed, so that nobody believes it was annotated or is gone."""
+    """An episode that cannot be opened. It stays in the list, so that it is not taken for annotated or missing."""
     unknown = {"task": "", "active": [], "source": "", "frames": 0, "cameras": [], "operator": "", "annotation": None}
     revision = latest.revision if latest else 0
     return {"id": clip, **unknown, "has_boundary": False, "state": "damaged", "revision": revision, "damage": damage}
 
 
-def _state(card: EpisodeCard, said: Annotation | None) -> str:
-    if said is not None and said.discard:
+def _state(card: EpisodeCard, annotation: Annotation | None) -> str:
+    if annotation is not None and annotation.discard:
         return "discarded"
     if not card.source.is_recovery:
         return "success"
-    return "open" if said is None else "annotated"
+    return "open" if annotation is None else "annotated"
 
 
 def plain(annotation: Annotation) -> dict[str, Any]:

@@ -22,7 +22,7 @@ MAX_NAME, MAX_NOTE = 80, 2000  # characters
 
 
 class Change(BaseModel):
-    """What every change says: by whom, and what they have seen."""
+    """Fields of every change: the annotator, and the revision that they saw."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -36,7 +36,7 @@ class Change(BaseModel):
 
 
 class Undoing(Change):
-    to_revision: int = Field(ge=0)  # 0: before anybody had said anything
+    to_revision: int = Field(ge=0)  # 0: before the first annotation
 
 
 class Saving(Change):
@@ -151,7 +151,7 @@ def annotate_router(desk: Desk, annotator: str) -> APIRouter:
 def _conflict(conflict: Conflict, viewer: Viewer) -> Response:
     theirs = None if conflict.theirs is None else plain(conflict.theirs)
     if theirs and viewer.independent and theirs["annotator"] != viewer.annotator:
-        theirs = {"annotator": theirs["annotator"]}  # who, not where
+        theirs = {"annotator": theirs["annotator"]}  # without the boundary
     return JSONResponse({"error": str(conflict), "theirs": theirs}, 409)
 
 

@@ -1,4 +1,4 @@
-"""One rollout that is to be scored, before its name is hidden."""
+"""One rollout to be scored, before its name is hidden."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from egorecovery.studio.scoring.errors import ScoringError
 
 @dataclass(frozen=True, kw_only=True)
 class Clip:
-    """A video and all that is known of its rollout but what people say of it."""
+    """A video and the known facts about its rollout."""
 
     video: Path
-    rollout: RolloutRecord  # its outcome is not looked at: see `automatic`
-    automatic: Result | None  # the verdict of the simulator's rules, or of whoever stood beside the robot
-    crop_top_px: int = 0  # rows that name the method
+    rollout: RolloutRecord  # its outcome is ignored; see `automatic`
+    automatic: Result | None  # the verdict of the simulator's rules, or of the person at the robot
+    crop_top_px: int = 0  # rows with the method's name
 
 
 def require_distinct(clips: Sequence[Clip]) -> None:
-    """A rollout is scored once, and so is a video."""
+    """Refuses videos and rollouts that are listed twice."""
     videos: dict[Path, Clip] = {}
     rollouts: dict[str, Clip] = {}
     for clip in clips:
@@ -31,7 +31,7 @@ def require_distinct(clips: Sequence[Clip]) -> None:
         if twin is not clip:
             record = clip.rollout
             raise ScoringError(
-                f"{clip.video} and {twin.video} are both said to show {record.task}, {record.regime} start "
+                f"{clip.video} and {twin.video} are both listed as {record.task}, {record.regime} start "
                 f"{record.index} of {record.subject.policy!r}, seed {record.subject.seed}; number the starts so that "
                 "each is there once per method"
             )

@@ -1,4 +1,4 @@
-"""The written rules that a rater sees beside a video."""
+"""The written rules shown beside a video."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ _SHAPE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Criteria:
-    """When a rollout of one task counts as a success (paper, appendix on success criteria)."""
+    """Success criteria of one task (paper, appendix on success criteria)."""
 
     title: str
     success: tuple[str, ...]  # all of these
@@ -36,7 +36,7 @@ class Criteria:
 
 
 def criteria_for(tasks: Iterable[str], own: Path | None = None) -> dict[str, Criteria]:
-    """The rules of each task; those of `own`, a JSON file of the same form as ours, come before ours."""
+    """The criteria of each task. `own` is a JSON file of the same form that overrides the built-in ones."""
     known = {**_read(WRITTEN), **(_read(own) if own else {})}
     wanted = sorted(set(tasks))
     missing = [task for task in wanted if task not in known]
@@ -68,6 +68,6 @@ def _criteria(fields: dict[str, Any], every_task: tuple[str, ...]) -> Criteria:
 
 
 def _sentences(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(sentence, str) for sentence in value):
         raise TypeError(f"wanted a list of sentences, got {value!r}")
     return tuple(value)

@@ -1,11 +1,11 @@
-"""What can go wrong with a scoring session."""
+"""Errors of scoring sessions."""
 
 from egorecovery.errors import EgoRecoveryError
 
 
 class ScoringError(EgoRecoveryError):
-    """Videos that cannot be scored, or a session that does not allow what was asked."""
+    """Videos that cannot be scored, or an action that the session does not allow."""
 
 
 class StaleRating(ScoringError):
-    """A save that would overwrite a rating its author has not seen."""
+    """A save that would overwrite a rating that its author has not seen."""

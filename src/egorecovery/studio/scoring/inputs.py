@@ -1,4 +1,4 @@
-"""What a person names on the command line, as clips to score."""
+"""Clips to score, from paths on the command line."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,15 +10,15 @@ from egorecovery.studio.scoring.simulated import simulated_clips
 
 
 def clips_of(paths: Sequence[Path]) -> tuple[list[Clip], list[str]]:
-    """All clips of runs, tables and folders of videos; and sentences on what was left out."""
+    """All clips of runs, tables and folders of videos, and notes on what was left out."""
     if not paths:
         raise ScoringError("name what to score: a run with films, a CSV table of videos, or a folder of videos")
     clips: list[Clip] = []
     notes: list[str] = []
     for path in paths:
-        more, said = _clips_at(path)
-        clips += more
-        notes += said
+        more_clips, more_notes = _clips_at(path)
+        clips += more_clips
+        notes += more_notes
     require_distinct(clips)
     return clips, notes
 

@@ -1,8 +1,7 @@
-"""Copies of videos that say nothing of where they came from, and that every browser plays frame by frame.
+"""Copies of videos without traces of their origin, which every browser plays frame by frame.
 
-A copy holds the pictures alone: no sound, no metadata, no data streams, no messages of the encoder. What a browser
-plays as it is (H.264, 8 bit, at a constant rate) is copied packet by packet, so that nothing is lost; anything else is
-encoded again.
+A copy holds the pictures only: no sound, metadata, data streams or encoder messages. Video that browsers play directly
+(H.264, 8 bit, constant rate) is copied packet by packet without loss. Other video is encoded again.
 """
 
 from collections.abc import Iterator
@@ -21,14 +20,14 @@ from egorecovery.studio.scoring.errors import ScoringError
 
 PLAYABLE_PIXELS = ("yuv420p", "yuvj420p")
 ENCODING = {"crf": "18", "preset": "veryfast", "bf": "0"}  # hard to tell from the original
-FASTEST_HZ = 60  # of a video with an unsteady rate, which is brought to a steady one
-NO_MESSAGES = "filter_units=remove_types=6"  # SEI units, in which encoders and recorders leave texts
+FASTEST_HZ = 60  # upper limit for videos with a variable rate, which are resampled to a constant one
+NO_MESSAGES = "filter_units=remove_types=6"  # SEI units, in which encoders and recorders store text
 WHITE = 225  # of 255, after compression
 
 
 @dataclass(frozen=True, kw_only=True)
 class VideoFacts:
-    """What a player must know."""
+    """Facts that a player needs."""
 
     frames: int
     rate_hz: float
@@ -49,21 +48,21 @@ class _Source:
 
 
 def neutral_copy(source: Path, target: Path, crop_top_px: int = 0) -> VideoFacts:
-    """Writes `target`, an mp4. `crop_top_px` rows are cut off: what is written into the pictures would be seen."""
+    """Writes `target`, an mp4. `crop_top_px` rows are cut off, because text in the pictures would be visible."""
     from av.error import FFmpegError
 
     try:
-        found = _look(source)
-        if found.playable and found.steady and not found.rotation and not crop_top_px:
-            return _copy(source, target, found.rate)
-        return _encode(source, target, found, crop_top_px)
+        original = _look(source)
+        if original.playable and original.steady and not original.rotation and not crop_top_px:
+            return _copy(source, target, original.rate)
+        return _encode(source, target, original, crop_top_px)
     except (FFmpegError, OSError, RecordingError, ValueError) as error:
         target.unlink(missing_ok=True)
         raise ScoringError(f"{source} cannot be read as a video ({error}); export it again, as mp4 say") from error
 
 
 def panel_rows(film: Path) -> int:
-    """Rows at the top of a rollout's film that name the policy, its gate and the outcome; refused where unclear."""
+    """Rows at the top of a rollout's video with policy, gate and outcome. Refused if they cannot be identified."""
     from av.error import FFmpegError
 
     try:
@@ -81,7 +80,7 @@ def panel_rows(film: Path) -> int:
 
 
 def _look(source: Path) -> _Source:
-    """Reads all packets, which is fast, and decodes one frame."""
+    """Facts about a video. Reads all packets, which is fast, and decodes one frame."""
 
     with opened_video(source, named=True) as container:
         video = _video(container, source)
@@ -98,7 +97,7 @@ def _look(source: Path) -> _Source:
     steps = np.diff(times)
     if steps.max() - steps.min() <= 1:  # tick: rounding
         return _Source(steady=True, rate=Fraction(average), playable=playable, rotation=first.rotation)
-    usual = 1 / (int(max(np.median(steps), 1)) * tick_s)  # not the mean, which pauses would lower
+    usual = 1 / (int(max(np.median(steps), 1)) * tick_s)  # median, because pauses would lower the mean
     return _Source(steady=False, rate=usual, playable=playable, rotation=first.rotation)
 
 
@@ -126,13 +125,13 @@ def _copy(source: Path, target: Path, rate: Fraction) -> VideoFacts:
         return VideoFacts(frames=frames, rate_hz=float(rate), width=size.width, height=size.height)
 
 
-def _encode(source: Path, target: Path, found: _Source, crop_top_px: int) -> VideoFacts:
+def _encode(source: Path, target: Path, original: _Source, crop_top_px: int) -> VideoFacts:
     from av.bitstream import BitStreamFilterContext
 
-    rate = min(found.rate, Fraction(FASTEST_HZ)).limit_denominator(1001)
+    rate = min(original.rate, Fraction(FASTEST_HZ)).limit_denominator(1001)
     frames = 0
     with opened_video(source, named=True) as read, _neutral_mp4(target) as written:
-        options = {**ENCODING, "g": str(max(1, round(rate)))}  # a key frame a second: stepping back stays quick
+        options = {**ENCODING, "g": str(max(1, round(rate)))}  # a key frame per second keeps stepping back fast
         copy = written.add_stream("libx264", rate=rate, options=options)
         copy.pix_fmt = "yuv420p"
         clean = BitStreamFilterContext(NO_MESSAGES, copy, copy)
@@ -143,7 +142,7 @@ def _encode(source: Path, target: Path, found: _Source, crop_top_px: int) -> Vid
                     kept.stream = copy
                     written.mux(kept)
 
-        for frame in _steady_frames(read, _video(read, source), found, rate, crop_top_px):
+        for frame in _steady_frames(read, _video(read, source), original, rate, crop_top_px):
             if frames == 0:
                 copy.width, copy.height = frame.width, frame.height
             frame.pts, frame.time_base, frame.pict_type = frames, 1 / rate, 0
@@ -153,14 +152,14 @@ def _encode(source: Path, target: Path, found: _Source, crop_top_px: int) -> Vid
         return VideoFacts(frames=frames, rate_hz=float(rate), width=copy.width, height=copy.height)
 
 
-def _steady_frames(read: Any, video: Any, found: _Source, rate: Fraction, crop_top_px: int) -> Iterator[Any]:
-    """Upright, cropped to even sizes, at a constant rate."""
+def _steady_frames(read: Any, video: Any, original: _Source, rate: Fraction, crop_top_px: int) -> Iterator[Any]:
+    """Frames upright, cropped to even sizes, at a constant rate."""
     from av.filter import Graph
 
-    steps: list[tuple[str, str]] = [("transpose", turn) for turn in _turns(found.rotation)]
+    steps: list[tuple[str, str]] = [("transpose", turn) for turn in _turns(original.rotation)]
     top = crop_top_px + crop_top_px % 2
     steps.append(("crop", f"trunc(iw/2)*2:trunc((ih-{top})/2)*2:0:{top}"))
-    steps += [] if found.steady else [("fps", f"{rate.numerator}/{rate.denominator}")]
+    steps += [] if original.steady else [("fps", f"{rate.numerator}/{rate.denominator}")]
     steps.append(("format", "yuv420p"))
     graph = Graph()
     chain = [graph.add_buffer(template=video), *(graph.add(name, how) for name, how in steps), graph.add("buffersink")]
@@ -183,7 +182,7 @@ def _pulled(graph: Any) -> Iterator[Any]:
 
 
 def _turns(rotation: int) -> list[str]:
-    """Quarter turns that bring a picture upright that is shown turned by so many degrees, counter-clockwise."""
+    """The filter of quarter turns for a picture whose display is rotated counter-clockwise by these degrees."""
     quarters = round(rotation / 90) % 4
     return {0: [], 1: ["cclock"], 2: ["cclock", "cclock"], 3: ["clock"]}[quarters]
 

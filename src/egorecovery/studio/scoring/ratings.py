@@ -1,4 +1,4 @@
-"""What raters say, as a pure function of the journal's lines: who has rated what, what is open, what is decided."""
+"""The state of ratings as a pure function of the journal's lines: ratings, open videos, decisions."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ LONGEST_NAME, LONGEST_NOTE = 80, 2000
 
 @dataclass(frozen=True, kw_only=True)
 class Rating:
-    """One person's word on one video."""
+    """One person's rating of one video."""
 
     video: str
     by: str
@@ -23,7 +23,7 @@ class Rating:
     note: str = ""
     role: Role = "rater"
     at: str = ""  # ISO 8601, from the caller's clock
-    revision: int = 0  # of this person's word on this video; 1 for the first, set when it is saved
+    revision: int = 0  # of this person's rating of this video; 1 for the first, set on saving
 
 
 Line = dict[str, Any]  # {"kind": "rating", ...Rating} | {"kind": "undo", ...} | {"kind": ADJUDICATING | UNBLINDED, ...}
@@ -34,17 +34,17 @@ _Person = tuple[Role, str]
 
 
 def _person(role: Role, by: str) -> _Person:
-    """Raters speak for themselves. Adjudicators, who may be several at one table, speak as one."""
+    """The person behind a line. All adjudicators count as one person, because they decide together."""
     return role, by if role == "rater" else ""
 
 
 class Ratings:
-    """The state of a session after the lines of its journal."""
+    """The state of a session after its journal's lines."""
 
     def __init__(self, plan: Plan, lines: Sequence[Line]) -> None:
         self.plan = plan
         self._ids = {video.id for video in plan.videos}
-        self._done: dict[_Person, list[Rating]] = {}  # without what was undone
+        self._done: dict[_Person, list[Rating]] = {}  # without undone ratings
         self._revisions: dict[tuple[_Person, str], int] = {}
         self.adjudicating = self.unblinded = False
         for number, line in enumerate(lines, start=1):
@@ -72,28 +72,28 @@ class Ratings:
 
     @property
     def raters(self) -> list[str]:
-        """In the order of their first ratings; nobody who took all of theirs back."""
+        """Raters in the order of their first ratings. Those who undid all of theirs are left out."""
         return [name for (role, name), done in self._done.items() if role == "rater" and done]
 
     def of(self, by: str, role: Role = "rater") -> dict[str, Rating]:
-        """A person's last word on each video."""
+        """A person's latest rating of each video."""
         return {rating.video: rating for rating in self._done.get(_person(role, by), ())}
 
     def revision(self, by: str, video: str, role: Role = "rater") -> int:
-        """0 where this person has said nothing of it."""
+        """The revision of a person's rating; 0 if there is none."""
         return self._revisions.get((_person(role, by), video), 0)
 
     def on(self, video: str) -> list[Rating]:
-        """What the raters say of it."""
+        """The raters' ratings of a video."""
         return [mine[video] for name in self.raters if video in (mine := self.of(name))]
 
     def decision(self, video: str) -> Rating | None:
-        """The adjudicators' last word on it."""
+        """The adjudicators' latest rating of a video."""
         return self.of("", "adjudicator").get(video)
 
     @property
     def is_complete(self) -> bool:
-        """Every rater that the session asks for has rated every video."""
+        """Whether all required raters have rated every video."""
         return all(len(self.on(video)) == self.plan.raters for video in self._ids)
 
     @property
@@ -101,26 +101,26 @@ class Ratings:
         return [video.id for video in self.plan.videos if len({rating.verdict for rating in self.on(video.id)}) > 1]
 
     def final(self, video: str) -> Verdict | None:
-        """Where raters agree their verdict, elsewhere the adjudicator's; None while there is none."""
-        said = self.on(video)
-        if len(said) < self.plan.raters:
+        """The raters' verdict if they agree, otherwise the adjudicators'; None while there is none."""
+        ratings = self.on(video)
+        if len(ratings) < self.plan.raters:
             return None
-        if len({rating.verdict for rating in said}) == 1:
-            return said[0].verdict
+        if len({rating.verdict for rating in ratings}) == 1:
+            return ratings[0].verdict
         decided = self.decision(video)
         return decided.verdict if decided else None
 
     def lacking(self) -> list[str]:
-        """What must be done before an export, in sentences."""
+        """What is missing before an export, as sentences."""
         total = len(self._ids)
         counts = [(name, len(self.of(name))) for name in self.raters]
-        said = [f"{name} has rated {count} of {total} videos" for name, count in counts if count < total]
+        sentences = [f"{name} has rated {count} of {total} videos" for name, count in counts if count < total]
         absent = self.plan.raters - len(self.raters)
-        said += [f"{absent} of {self.plan.raters} raters have not begun"] if absent > 0 else []
+        sentences += [f"{absent} of {self.plan.raters} raters have not begun"] if absent > 0 else []
         undecided = sum(self.final(video) is None for video in self.disagreements)
-        return said + ([f"{undecided} disagreements are not adjudicated"] if undecided and not said else [])
+        return sentences + ([f"{undecided} disagreements are not adjudicated"] if undecided and not sentences else [])
 
-    # What may be appended next. Each returns the line, or says why not.
+    # Lines that may be appended next. Each method returns the line or raises an error.
 
     def next_rating(self, rating: Rating, seen_revision: int) -> Line:
         self._require_video(rating.video)
@@ -129,15 +129,15 @@ class Ratings:
         current = self.revision(rating.by, rating.video, rating.role)
         if current != seen_revision:
             theirs = self.of(rating.by, rating.role).get(rating.video)
-            said = f"{theirs.verdict!r}" if theirs else "no rating"
+            saved = f"{theirs.verdict!r}" if theirs else "no rating"
             raise StaleRating(
-                f"{rating.by} has changed this video's rating to {said} in another window; it is shown now: rate again "
-                "if you want another"
+                f"{rating.by} has changed this video's rating to {saved} in another window; it is shown now: rate "
+                "again if you want another"
             )
         return {"kind": "rating", **asdict(rating), "revision": current + 1}
 
     def next_undo(self, by: str, role: Role, at: str) -> Line:
-        """Takes back a person's last rating that has not been taken back; what they said before holds again."""
+        """Undoes a person's latest rating. Their earlier rating of the video is valid again."""
         done = self._done.get(_person(role, by), [])
         if not done:
             raise ScoringError("there is nothing to undo")
@@ -147,7 +147,7 @@ class Ratings:
         return {"kind": "undo", "role": role, "by": by, "video": last.video, "at": at, "revision": revision}
 
     def next_adjudication(self, by: str, at: str) -> Line:
-        """Closes the ratings: from here on raters may know what the other said."""
+        """Closes the ratings. From now on raters may see each other's ratings."""
         if self.plan.raters < 2:
             raise ScoringError("this session has one rater, so there is nothing to adjudicate")
         if not self.is_complete:

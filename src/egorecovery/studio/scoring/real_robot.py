@@ -1,4 +1,4 @@
-"""Videos of a real robot as clips to score: a table that says which rollout each shows, or a folder named by method."""
+"""Videos of a real robot as clips to score: a table of rollouts, or a folder per method."""
 
 import csv
 import re
@@ -16,14 +16,14 @@ from egorecovery.studio.scoring.errors import ScoringError
 REQUIRED = ("video", "task", "method", "start", "regime")
 OPTIONAL = ("mode", "seed", "duration_s", "verdict")
 VERDICTS: tuple[Result, ...] = ("success", "failure")
-REAL_ROBOT = "real_robot"  # the protocol's name, and that of its set of starts: start 3 is the same for all methods
+REAL_ROBOT = "real_robot"  # name of the protocol and of its starts; start 3 is the same for all methods
 _NAME = re.compile(r"(?P<task>\w+)-(?P<regime>initial|recovery)-(?P<start>\d+)")
 _LAYOUT = "METHOD/TASK-REGIME-START.mp4, such as baseline/cup_brush-recovery-003.mp4"
 
 
 @dataclass(frozen=True)
 class _Row:
-    """One line of a table; says where it is when something is wrong."""
+    """One line of a table. Its errors name the line."""
 
     fields: Mapping[str, str]
     where: str
@@ -41,7 +41,7 @@ class _Row:
 
 
 def clips_of_table(table: Path) -> tuple[list[Clip], list[str]]:
-    """One clip per line of a CSV file with the columns `REQUIRED`; and sentences on columns that are not used."""
+    """One clip per line of a CSV file with the columns `REQUIRED`, and notes on unused columns."""
     try:
         with table.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.DictReader(stream, strict=True)
@@ -64,7 +64,7 @@ def clips_of_table(table: Path) -> tuple[list[Clip], list[str]]:
 
 
 def clips_of_folder(root: Path) -> list[Clip]:
-    """Videos that lie as METHOD/TASK-REGIME-START.mp4."""
+    """Clips of videos named METHOD/TASK-REGIME-START.mp4."""
     clips = []
     for video in sorted(path for path in root.glob("*/*") if path.suffix.lower() in VIDEO_NAMES):
         named = _NAME.fullmatch(video.stem)
@@ -84,14 +84,14 @@ def _clip(row: _Row, home: Path) -> Clip:
     video = home / row["video"]
     try:
         there = video.is_file()
-    except OSError:  # a name that no file can have
+    except OSError:  # an impossible file name
         there = False
     if not there:
         raise ScoringError(f"{row.where}: there is no file {video}")
-    regime: Regime | None = next((one for one in REGIMES if one == row["regime"]), None)
+    regime: Regime | None = next((known for known in REGIMES if known == row["regime"]), None)
     if regime is None:
         raise row.wrong("regime", " or ".join(REGIMES))
-    verdict: Result | None = next((one for one in VERDICTS if one == row["verdict"]), None)
+    verdict: Result | None = next((known for known in VERDICTS if known == row["verdict"]), None)
     if row["verdict"] and verdict is None:
         raise row.wrong("verdict", "success, failure or nothing")
     mode = row["mode"] or ("nominal" if regime == "initial" else "not named")
@@ -112,7 +112,7 @@ def _clip(row: _Row, home: Path) -> Clip:
 
 
 def _seconds(row: _Row) -> float:
-    """0 where it is not given: the video's own length is taken then."""
+    """The duration; 0 if not given, and the video's own length is used."""
     try:
         seconds = float(row["duration_s"] or 0)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The routes of a scoring session. Nothing here reads the key, so nothing here can tell whose video it is."""
+"""The routes of a scoring session. They never read the key, so they cannot reveal which rollout a video shows."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from egorecovery.studio.scoring.session import BlindVideo, Session
 
 
 class Word(BaseModel):
-    """Who speaks, and as what."""
+    """A person and their role."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -99,8 +99,8 @@ def score_router(session: Session, rater: str) -> APIRouter:
 
 def _changed(session: Session, video: str, by: str, role: Role) -> Response:
     ratings = _now(session)
-    found = next(each for each in session.plan.videos if each.id == video)
-    return JSONResponse({"video": _row(ratings, found, by, role), "session": _about(session, ratings, "")})
+    rated = next(listed for listed in session.plan.videos if listed.id == video)
+    return JSONResponse({"video": _row(ratings, rated, by, role), "session": _about(session, ratings, "")})
 
 
 def _now(session: Session) -> Ratings:
@@ -116,7 +116,7 @@ def _clock() -> str:
 
 
 def _about(session: Session, ratings: Ratings, rater: str) -> dict[str, Any]:
-    """Counts of each rater, never their verdicts; agreement once all have finished."""
+    """The session's state: counts per rater without verdicts, and agreement once all have finished."""
     plan = session.plan
     return {
         "rater": rater,
@@ -136,12 +136,12 @@ def _about(session: Session, ratings: Ratings, rater: str) -> dict[str, Any]:
 def _agreement(ratings: Ratings) -> dict[str, Any]:
     ours, theirs = (ratings.of(name) for name in ratings.raters)
     names = sorted(ours)
-    found = agreement([ours[name].verdict for name in names], [theirs[name].verdict for name in names])
-    return {"rollouts": found.rollouts, "agreed": found.agreed, "kappa": found.kappa}
+    agreed = agreement([ours[name].verdict for name in names], [theirs[name].verdict for name in names])
+    return {"rollouts": agreed.rollouts, "agreed": agreed.agreed, "kappa": agreed.kappa}
 
 
 def _row(ratings: Ratings, video: BlindVideo, by: str, role: Role) -> dict[str, Any]:
-    said = ratings.of(by, role).get(video.id)
+    rating = ratings.of(by, role).get(video.id)
     return {
         "id": video.id,
         "task": video.task,
@@ -149,12 +149,12 @@ def _row(ratings: Ratings, video: BlindVideo, by: str, role: Role) -> dict[str, 
         "rate_hz": video.facts.rate_hz,
         "width": video.facts.width,
         "height": video.facts.height,
-        "verdict": said.verdict if said else None,
-        "note": said.note if said else "",
-        "by": said.by if said else None,
+        "verdict": rating.verdict if rating else None,
+        "note": rating.note if rating else "",
+        "by": rating.by if rating else None,
         "revision": ratings.revision(by, video.id, role),
     }
 
 
 def _raters(ratings: Ratings, video: str) -> list[dict[str, str]]:
-    return [{"name": said.by, "verdict": said.verdict, "note": said.note} for said in ratings.on(video)]
+    return [{"name": rating.by, "verdict": rating.verdict, "note": rating.note} for rating in ratings.on(video)]

@@ -1,4 +1,4 @@
-"""A scoring session on disk: what raters may see apart from what they may not.
+"""A scoring session on disk. What raters may see is kept apart from the key.
 
 SESSION/plan.json       sealed: videos by random names, tasks, written criteria, seed of the order, digest of the key
         videos/ID.mp4   neutral copies
@@ -37,7 +37,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class BlindVideo:
-    """What a rater may know of a video."""
+    """The facts about a video that a rater may see."""
 
     id: str
     task: str
@@ -51,14 +51,14 @@ class BlindVideo:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is to be scored, by how many, and by which rules."""
+    """The videos, number of raters and criteria of a session."""
 
     created_at: str
     seed: int  # of the order
     raters: int
     criteria: Mapping[str, Criteria]
     videos: tuple[BlindVideo, ...]
-    key_digest: str  # the key holds a random number, so that nobody can find its content by trying
+    key_digest: str  # the key holds a random number, so that its content cannot be found by trial
 
     def record(self) -> dict[str, Any]:
         criteria = {task: rules.record() for task, rules in self.criteria.items()}
@@ -73,30 +73,30 @@ class Plan:
         return cls(**fields, criteria=criteria, videos=videos)
 
     def require_sane(self) -> None:
-        """Raises for a plan that nobody's program wrote: ids become names of files, numbers go to a player."""
+        """Raises for a malformed plan, because ids become file names and numbers go to a player."""
         texts = [self.created_at, self.key_digest, *(video.task for video in self.videos)]
         texts += [text for rules in self.criteria.values() for text in (rules.title, *rules.success, *rules.failure)]
         texts += [text for rules in self.criteria.values() for text in (*rules.allowed, *rules.every_task)]
         counts = [self.seed, *(video.bytes for video in self.videos)]
         facts = [number for video in self.videos for number in asdict(video.facts).values()]
         if not all(isinstance(text, str) for text in texts):
-            raise TypeError("a text is none")
+            raise TypeError("a text has another type")
         if any(type(number) is not int or not 0 <= number < 1 << 63 for number in counts):
-            raise TypeError("a count is none")
+            raise TypeError("a count is not a whole number")
         if any(type(number) not in (int, float) or not 0 < number < 1e9 for number in facts):
-            raise TypeError("the facts of a video are none")
+            raise TypeError("the facts of a video are not positive numbers")
         if type(self.raters) is not int or not 1 <= self.raters <= MOST_RATERS:
-            raise ValueError("the number of raters is none")
+            raise ValueError("the number of raters is invalid")
         ids = [video.id for video in self.videos]
-        if len(set(ids)) != len(ids) or not all(isinstance(one, str) and _ID.fullmatch(one) for one in ids):
-            raise ValueError("the name of a video is none")
+        if len(set(ids)) != len(ids) or not all(isinstance(name, str) and _ID.fullmatch(name) for name in ids):
+            raise ValueError("the name of a video is invalid or used twice")
         if missing := {video.task for video in self.videos} - self.criteria.keys():
             raise ValueError(f"no criteria for {min(missing)}")
 
     def order(self, rater: str) -> list[BlindVideo]:
-        """Each rater's own, so that fatigue falls on other videos; task by task, so that one set of rules is in mind.
+        """A rater's order of videos. It differs by rater, to spread fatigue, and goes task by task.
 
-        It starts from the random names, so the seed tells nothing of which video is whose.
+        It is derived from the random names, so the seed does not reveal which rollout a video shows.
         """
         rng = generator_for(seed=self.seed, purpose="order of scoring", rater=rater)
         tasks = [str(task) for task in rng.permutation(sorted({video.task for video in self.videos}))]
@@ -106,7 +106,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """An open session. It has not read the key."""
+    """An open session, without the key."""
 
     root: Path
     plan: Plan
@@ -152,7 +152,7 @@ def create_session(
     key_file: Path | None = None,
     on_progress: Progress = lambda done, total: None,
 ) -> Session:
-    """Copies the videos under random names; whole or not at all. `key_file`: to keep the key away from the raters."""
+    """Creates a session with copies of the videos under random names. `key_file` keeps the key away from raters."""
     if not 1 <= raters <= MOST_RATERS:
         raise ScoringError(f"a session has one rater or two, got {raters}")
     key_file = key_file or root / KEY
@@ -163,7 +163,7 @@ def create_session(
     with whole_folder(root) as draft:
         (draft / VIDEOS).mkdir()
         videos: list[BlindVideo] = []
-        for done, name in enumerate(sorted(names)):  # so that times of files tell nothing
+        for done, name in enumerate(sorted(names)):  # sorted, so that file times reveal nothing
             on_progress(done, len(names))
             videos.append(_copy(name, names[name], draft))
         on_progress(len(names), len(names))
@@ -182,7 +182,7 @@ def create_session(
 
 
 def read_key(session: Session, key_file: Path | None = None) -> dict[str, Any]:
-    """Which rollout each video shows. Only an export asks."""
+    """Reads which rollout each video shows. Called only by an export."""
     path = key_file or session.root / KEY
     if not path.is_file():
         raise ScoringError(
@@ -196,7 +196,7 @@ def read_key(session: Session, key_file: Path | None = None) -> dict[str, Any]:
 
 
 def _random_names(clips: Sequence[Clip]) -> dict[str, Clip]:
-    """Names that no seed gives again."""
+    """Random names that no seed can reproduce."""
     names: dict[str, Clip] = {}
     for clip in clips:
         while (name := secrets.token_hex(ID_BYTES)) in names:
@@ -228,7 +228,7 @@ def _write_key(path: Path, key: Mapping[str, Any]) -> None:
 
 @contextmanager
 def whole_folder(root: Path) -> Iterator[Path]:
-    """A draft beside `root` that takes its place at the end, or is removed."""
+    """A draft folder that is renamed to `root` at the end, or removed after an error."""
     root.parent.mkdir(parents=True, exist_ok=True)
     draft = root.with_name(f".{root.name}.{os.getpid()}.draft")
     shutil.rmtree(draft, ignore_errors=True)

@@ -10,10 +10,10 @@ from egorecovery.studio.scoring.neutral_video import panel_rows
 
 
 def simulated_clips(root: Path) -> tuple[list[Clip], Sequence[str]]:
-    """All filmed rollouts of a run, and sentences on films that were left out."""
-    found = rollout_videos(root)
-    if not found.rollouts:
-        why = f" ({found.left_out[0]})" if found.left_out else ""
+    """All rollouts of a run with videos, and notes on videos that were left out."""
+    videos = rollout_videos(root)
+    if not videos.rollouts:
+        why = f" ({videos.left_out[0]})" if videos.left_out else ""
         raise ScoringError(
             f"{root} has no film of a rollout on record{why}; evaluate with --film N, or run the experiment with "
             "--films N"
@@ -25,6 +25,6 @@ def simulated_clips(root: Path) -> tuple[list[Clip], Sequence[str]]:
             automatic=rollout.record.outcome,
             crop_top_px=panel_rows(rollout.film),
         )
-        for rollout in found.rollouts
+        for rollout in videos.rollouts
     ]
-    return clips, found.left_out
+    return clips, videos.left_out

@@ -1,4 +1,4 @@
-"""The rollout viewer: films of evaluated rollouts with gate and intent under them."""
+"""The rollout viewer: videos of evaluated rollouts with gate and intent below."""
 
 from egorecovery.studio.watching.routes import watch_app
 

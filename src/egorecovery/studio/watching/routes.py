@@ -18,7 +18,7 @@ from egorecovery.studio.scoring.real_robot import REAL_ROBOT
 
 
 def watch_app(rollouts: Sequence[RolloutVideo], access: Access) -> Guard:
-    """The viewer over the films of one or more evaluations."""
+    """The viewer for videos of one or more evaluations."""
     return local_app(page="watch/index.html", routers=[watch_router(rollouts)], access=access)
 
 
@@ -56,7 +56,7 @@ def _row(number: str, rollout: RolloutVideo) -> dict[str, Any]:
         "scored_by": record.protocol.get("scored_by", "rules"),
         "retries": record.retries,
         "frames": max(steps, 1),
-        # Above the cameras of a film of ours; the traces say it all again.
+        # The panel above the cameras repeats what the traces show.
         "panel_px": 0 if record.protocol.get("name") == REAL_ROBOT else PANEL_PX + GAP_PX,
         "decided_at": decision_steps(record.decisions, steps, record.protocol.get("replan_steps")),
         "gate": list(record.gate_trace),
@@ -65,7 +65,7 @@ def _row(number: str, rollout: RolloutVideo) -> dict[str, Any]:
 
 
 def decision_steps(decisions: int, steps: int, replan_steps: int | None) -> list[int]:
-    """When the policy looked. Every `replan_steps`; of chunks shorter than that, evenly, which is how they are used."""
+    """Frames of the policy's decisions: every `replan_steps`, or evenly if chunks are shorter."""
     if not decisions:
         return []
     if replan_steps and -(-steps // replan_steps) == decisions:

@@ -1,4 +1,4 @@
-"""Tasks by name: the four of the paper, and those that other packages bring."""
+"""Tasks by name: the paper's four, and those of other packages."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from egorecovery.errors import RecipeError
 from egorecovery.workcell.scene import TaskScene
 
-ENTRY_POINTS = "egorecovery.tasks"  # under it a package names the scenes of its own tasks (docs/tutorial_task.md)
+ENTRY_POINTS = "egorecovery.tasks"  # the group in which packages register scenes (docs/tutorial_task.md)
 
 _SCENES = {
     "cup_brush": "CupBrush",
@@ -15,12 +15,12 @@ _SCENES = {
     "round_disk": "RoundDisk",
     "cube_stack": "CubeStack",
 }
-# Tasks whose demonstrators can be asked to grip off-centre.
+# Tasks whose demonstrators support off-centre grips.
 OFF_CENTRE = ("round_disk",)
 
 
 def scene_named(name: str, *, off_centre_grips: bool = False) -> TaskScene:
-    """The scene of a task. `off_centre_grips` changes nothing for tasks that are not in `OFF_CENTRE`."""
+    """The scene of a task. `off_centre_grips` has no effect on tasks that are not in `OFF_CENTRE`."""
     if name in _SCENES:
         make: Callable[..., TaskScene] = getattr(import_module(f"egorecovery.workcell.tasks.{name}"), _SCENES[name])
         return make(off_centre_grips=True) if off_centre_grips and name in OFF_CENTRE else make()
@@ -34,7 +34,7 @@ def scene_named(name: str, *, off_centre_grips: bool = False) -> TaskScene:
 
 
 def task_names() -> list[str]:
-    """Tasks that can be simulated here; those of other packages are not loaded for it."""
+    """Names of the available tasks. Tasks of other packages are not loaded."""
     return [*_SCENES, *(point.name for point in entry_points(group=ENTRY_POINTS))]
 
 

@@ -29,14 +29,14 @@ HALF_M = CUBE_M / 2
 YELLOW, GREEN = "yellow_cube", "green_cube"
 ARM = Side.RIGHT
 
-ABOVE_M = 0.09  # tool height from which the hand comes down on a cube
+ABOVE_M = 0.09  # tool height from which the hand descends on a cube
 GREEN_REGION_M = ((0.02, 0.07), (-0.09, -0.03))  # x and y of the green cube
-# Where the yellow cube waits to be stacked, in view beside the parked hands. Failures leave it anywhere around the
-# green one, mostly where ordinary execution never looks: success data alone must not teach recovery (docs/log.md).
+# Initial places of the yellow cube, in view beside the parked hands. Failures leave it anywhere around the green one,
+# mostly outside of this region, so that success data alone does not teach recovery (docs/log.md).
 YELLOW_REGION_M = ((-0.05, 0.0), (-0.01, 0.05))
 REACHABLE_M = ((-0.16, 0.2), (-0.28, 0.16))  # a cube outside has left the workspace
-MISSED_M = (0.03, 0.055)  # how far beside the cube a grasp closes in vain
-OPEN_01 = 0.75  # wide enough for a cube, narrow enough to pass the other one
+MISSED_M = (0.03, 0.055)  # distance from the cube at which a grasp misses
+OPEN_01 = 0.75  # wide enough for a cube, narrow enough to pass the other cube
 TRIES = 3
 DISPLACED_M = 0.02  # the green cube may be touched, not moved
 
@@ -56,7 +56,7 @@ class CubeStack:
     modes: ClassVar[Mapping[str, float]] = {
         "held": 0.3,
         "fallen": 0.7,
-    }  # held is the easier one: the cube need not be found again
+    }  # held is easier: the cube need not be found again
     near_misses: ClassVar[Mapping[str, float]] = {"missed": 1.0}
 
     def add_objects(self, spec: MjSpec) -> None:
@@ -68,7 +68,7 @@ class CubeStack:
 
     def draw_initial(self, rng: Generator) -> Start:
         green_m = _draw(rng, GREEN_REGION_M)
-        while True:  # apart enough for the fingers to pass between
+        while True:  # until the fingers fit between the cubes
             yellow_m = _draw(rng, YELLOW_REGION_M)
             if np.linalg.norm(yellow_m - green_m) > 0.085:
                 break
@@ -79,13 +79,13 @@ class CubeStack:
             return self._draw_missed(rng)
         green_m = _draw(rng, GREEN_REGION_M)
         way_rad = rng.uniform(-np.pi, np.pi)
-        # Held: off by more than half a cube, so that letting go would drop it.
+        # Held: off by more than half a cube, so that releasing would drop it.
         away_m = rng.uniform(0.024, 0.04) if mode == "held" else rng.uniform(0.076, 0.105)
         yellow_m = green_m + away_m * np.array([np.cos(way_rad), np.sin(way_rad)])
         return self._start("recovery", mode, green_m, yellow_m, rng)
 
     def _draw_missed(self, rng: Generator) -> Start:
-        """The hand closed beside a yellow cube that lies where an attempt or a failure left it."""
+        """A near miss: the hand is closed beside the yellow cube, which lies where an attempt or a failure left it."""
         lies = self.draw_initial(rng) if rng.random() < 0.5 else self.draw_failure(rng, "fallen")
         missed = {
             "miss_away": float(rng.uniform(*MISSED_M)),
@@ -112,7 +112,7 @@ class CubeStack:
         )
 
     def failure_descriptor(self, failure: Start) -> Float[ndarray, " G"]:
-        """Which way the yellow cube lies from the green one, and how far."""
+        """Direction and distance of the yellow cube from the green one."""
         at = failure.parameters
         cube_m = [at["yellow_x"] - at["green_x"], at["yellow_y"] - at["green_y"]]
         if failure.mode == "missed":
@@ -148,7 +148,7 @@ class CubeStack:
         )
 
     def goal(self, facts: CubeFacts) -> bool:
-        """On top, upright, and let go of: a cube held in place is not a stack."""
+        """On top, upright and released. A cube held in place is not a stack."""
         return on_top(facts) and not facts.held and facts.yellow.speed_mps < 0.02
 
     def terminal(self, facts: CubeFacts, first: CubeFacts) -> str | None:
@@ -177,8 +177,10 @@ class CubeStack:
         yield from _place(world, rng)
 
     def recover(self, world: World[CubeFacts], rng: Generator) -> Script:
-        """The correction ends where ordinary stacking resumes: over the green cube with the yellow one in the hand, or
-        over the yellow cube that lies somewhere, about to pick it as in any other demonstration."""
+        """The correction ends where ordinary stacking resumes.
+
+        This is above the green cube with the yellow one in the hand, or above the lying yellow cube, ready to pick it.
+        """
         if world.facts().held:
             yield _over_green(world, rng, pace=0.7)
             yield CorrectionDone()
@@ -191,7 +193,7 @@ class CubeStack:
 
 
 def _moved_m(facts: CubeFacts, start: Start) -> float:
-    """How far a cube is from where it was put."""
+    """The distance of a cube from its initial place."""
     at = start.parameters
     yellow_m, green_m = (np.array([at[f"{cube}_x"], at[f"{cube}_y"]]) for cube in ("yellow", "green"))
     moved = (facts.yellow.position_m[:2] - yellow_m, facts.green.position_m[:2] - green_m)
@@ -199,7 +201,7 @@ def _moved_m(facts: CubeFacts, start: Start) -> float:
 
 
 def on_top(facts: CubeFacts) -> bool:
-    """The yellow cube rests on the green one, whatever holds it."""
+    """Whether the yellow cube is on the green one, held or not."""
     if not facts.stacked_contact:
         return False
     offset_m = facts.yellow.position_m - facts.green.position_m
@@ -209,7 +211,7 @@ def on_top(facts: CubeFacts) -> bool:
 
 
 def _pick(world: World[CubeFacts], rng: Generator, there: bool = False) -> Script:
-    """Until the cube is in the hand: a grasp may slip off. `there`: the hand is over the cube already."""
+    """Repeats grasps until the cube is in the hand. `there`: the hand is already above the cube."""
     for number in range(TRIES):
         if number or not there:
             yield from _go_over(world, rng)
@@ -219,7 +221,7 @@ def _pick(world: World[CubeFacts], rng: Generator, there: bool = False) -> Scrip
 
 
 def _go_over(world: World[CubeFacts], rng: Generator) -> Script:
-    # Up first: the way to the cube must not lead through the green one.
+    # Up first: the path to the cube must not cross the green one.
     here_m = world.tool(ARM).position_m
     if here_m[2] < ABOVE_M:
         yield _move(np.array([here_m[0], here_m[1], ABOVE_M + 0.01]), world.tool(ARM).rotation, 1.0)
@@ -238,7 +240,7 @@ def _grasp(world: World[CubeFacts], rng: Generator) -> Script:
 
 
 def _across(yellow: Pose) -> Rotation:
-    """Pointing down, across two faces, turning the hand least."""
+    """A grasp from above across two faces, with the smallest rotation of the hand."""
     return pointing_down(_nearest_quarter(_yaw_rad(yellow)))
 
 
@@ -266,20 +268,20 @@ def _move(position_m, rotation, opening_01: float, *, holds_m: float = 0.0, **ho
 
 
 def _yaw_rad(cube: Pose) -> float:
-    """Of an edge that lies flat, whichever face is up."""
+    """The yaw of a horizontal edge, whichever face is up."""
     flattest = cube.axes[:, int(np.argmin(np.abs(cube.axes[2])))]
     return float(np.arctan2(flattest[1], flattest[0]))
 
 
 def _aligned_yaw(facts: CubeFacts, tool: ToolPose) -> float:
-    """Turn the held cube to lie flush on the green one, by the shorter way."""
+    """Rotate the held cube to align with the green one, by the smaller angle."""
     turn_rad = _nearest_quarter(_yaw_rad(facts.green) - _yaw_rad(facts.yellow))
     now = tool.rotation.as_matrix()
     return float(np.arctan2(-now[0, 1], now[1, 1])) + turn_rad
 
 
 def _nearest_quarter(angle_rad: float) -> float:
-    """The same angle up to quarter turns, nearest to zero."""
+    """The angle modulo quarter turns, nearest to zero."""
     quarter = np.pi / 2
     return float((angle_rad + quarter / 2) % quarter - quarter / 2)
 

@@ -1,10 +1,10 @@
-"""Cup brushing: the right hand holds a tube, the left one puts a brush into it and lets go.
+"""Cup brushing: the right hand holds a tube; the left one inserts a brush and releases it.
 
-The paper asks that the brush neither pops out nor tilts out of the tube for 3 s. A brush that is still held could do
-neither, so here it must have been let go of. The tube may stay in the hand, as nothing is said against it.
+The paper requires that the brush neither pops out nor tilts out of the tube for 3 s. A held brush could do neither, so
+here it must be released. The tube may stay in the hand, which the paper does not exclude.
 
-Failures after an insertion attempt, both hands holding their objects: the brush went down next to the tube (`beside`),
-its tip sits on the rim (`on_rim`), or it was drawn back askew (`retreated`). In all of them it leans in the grip.
+Failures after an insertion attempt, with both objects in the hands: the brush is beside the tube (`beside`), its tip is
+on the rim (`on_rim`), or it was withdrawn at an angle (`retreated`). In all of them it leans in the grip.
 """
 
 from collections.abc import Mapping
@@ -43,27 +43,27 @@ from egorecovery.workcell.tasks.cup_brush_objects import (
 
 TUBE_REGION_M = ((-0.02, 0.02), (-0.03, 0.008))  # x and y
 STAND_REGION_M = ((-0.03, 0.05), (0.085, 0.125))
-STAND_LEAN_RAD = 0.025  # balanced on its tip, the brush would fall against the stand at a time of its own
+STAND_LEAN_RAD = 0.025  # a brush balanced on its tip would fall against the stand at a random time
 STILL_MPS = 0.02
-ATTEMPT_M = 0.01  # of the tip above the rim, where a failing attempt begins
-PRESS_M = 0.002  # how far it is pushed against the rim
-# Offsets of the tip from the axis: about half of the head above the wall, or all of it clear of the tube (34 mm).
-# `near_rim` is the small miss of a straight brush that policies make.
+ATTEMPT_M = 0.01  # height of the tip above the rim where a failing attempt begins
+PRESS_M = 0.002  # depth by which it is pressed against the rim
+# Offsets of the tip from the axis: about half of the head over the wall, or the whole head beside the tube (34 mm).
+# `near_rim` is the small miss with a straight brush that policies make.
 OFFSETS_M = {"beside": (0.036, 0.06), "on_rim": (0.013, 0.022), "retreated": (0.025, 0.055), "near_rim": (0.007, 0.014)}
-# Which way: not where the right hand is, its fingers below the rim and its camera above.
+# Directions of the miss, away from the right hand, whose fingers are below the rim and whose camera is above it.
 WAYS_RAD = {
     "beside": (0.1, 1.7),
     "on_rim": (-np.pi, np.pi),
     "retreated": (-0.9, 2.7),
     "near_rim": (-np.pi, np.pi),
 }
-HEIGHTS_M = {  # of the tip above the rim
+HEIGHTS_M = {  # heights of the tip above the rim
     "beside": (-0.035, -0.01),
     "on_rim": (0.0, 0.0),
     "retreated": (0.008, 0.024),
     "near_rim": (0.0, 0.0),
 }
-LEANS_RAD = (0.15, 0.4)  # either way, in the grip: an ordinary grasp holds the brush straight
+LEANS_RAD = (0.15, 0.4)  # in the grip, in either direction; an ordinary grasp holds the brush straight
 STRAIGHT_RAD = (0.0, 0.15)
 TILTS_RAD = {"beside": 0.12, "on_rim": 0.15, "retreated": 0.15, "near_rim": 0.1}
 ON_RIM = ("on_rim", "near_rim")
@@ -93,13 +93,15 @@ class CupBrush:
             "lean": float(
                 rng.uniform(*(STRAIGHT_RAD if mode == "near_rim" else LEANS_RAD))
             ),  # of the brush in the hand ...
-            "side": float(rng.choice([-1, 1])),  # ... to this side; apart, so that between two leans lies a lean
+            "side": float(
+                rng.choice([-1, 1])
+            ),  # ... to this side; separate, so that values between two leans are leans
             "grip": float(script.GRIP_M + rng.uniform(-0.004, 0.004)),
         }
         return Start(task=self.task.name, kind="recovery", mode=mode, parameters=parameters)
 
     def failure_descriptor(self, failure: Start) -> Float[ndarray, " G"]:
-        """Where the tip is beside the tube's axis, and how the brush leans in the hand."""
+        """The tip's offset from the tube's axis, and the brush's lean in the hand."""
         at = failure.parameters
         return np.array([at["offset"] * np.cos(at["way"]), at["offset"] * np.sin(at["way"]), at["lean"] * at["side"]])
 
@@ -134,7 +136,7 @@ class CupBrush:
         )
 
     def goal(self, facts: BrushFacts) -> bool:
-        """In the tube, let go of, and quiet; the tube upright."""
+        """The brush is in the tube, released and still; the tube is upright."""
         at_rest = not facts.brush_held and facts.brush.speed_mps < STILL_MPS
         return at_rest and facts.tube.tilt_rad < UPRIGHT_RAD and inserted(facts)
 
@@ -158,7 +160,7 @@ class CupBrush:
 
 
 def _not_failed(facts: BrushFacts, mode: str) -> str | None:
-    """Why a scene is not the failure that it is named after."""
+    """Why a staged scene does not match its failure mode, or None."""
     if not (facts.brush_held and facts.tube_held):
         return "the brush or the tube is not held"
     if facts.depth_m > 0.005 and facts.offset_m < BORE_M:

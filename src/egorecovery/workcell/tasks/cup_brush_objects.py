@@ -1,6 +1,6 @@
-"""Tube, brush and stand: what they are made of, and what the rules of cup brushing know of them.
+"""Tube, brush and stand, and the facts about them for the rules of cup brushing.
 
-The tube's origin is the middle of its foot, the brush's the very end of its tip; z runs up the bore and the handle.
+The tube's origin is the centre of its foot, the brush's the end of its tip. z points up the bore and the handle.
 """
 
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ WALL_M = 0.004
 TUBE_WIDTH_M = 2 * (BORE_M + WALL_M)
 FLOOR_M = 0.004
 FOOT_M = 0.0155  # half of the square that the tube stands on
-OFF_TABLE_M = 0.001  # what need not stand on the table does not: four contacts hold a thing as well as thirty
+OFF_TABLE_M = 0.001  # clearance of parts that need not touch the table: four contacts hold as well as thirty
 
-HEAD_RADIUS_M = 0.013  # 3.5 mm of play in the bore; a round end finds the mouth, a flat one jams
+HEAD_RADIUS_M = 0.013  # 3.5 mm of play in the bore; a round end slides in, a flat one jams
 HEAD_M = 0.056  # length of the bristles
 HANDLE_FROM_M, HANDLE_TO_M = 0.074, 0.142
 HANDLE_WIDTH_M = 0.016  # square, so that it cannot turn between the fingers
@@ -35,10 +35,10 @@ STAND_HEIGHT_M = 0.035
 STAND_HOLE_M = 0.014  # half of the hole: the brush stands straight in it
 STAND_HALF_M = 0.023
 
-REACHABLE_M = ((-0.2, 0.2), (-0.25, 0.25))  # x and y of what a hand can still fetch
+REACHABLE_M = ((-0.2, 0.2), (-0.25, 0.25))  # x and y within reach of a hand
 KNOCKED_OVER_RAD = radians(35)  # beyond its tipping angle of about 30 degrees: it does not come back
 UPRIGHT_RAD = radians(12)
-LEANING_RAD = radians(20)  # play lets a brush lean by 13 degrees in the tube; more, and it is on its way out
+LEANING_RAD = radians(20)  # the play allows 13 degrees in the tube; at more, the brush is coming out
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,27 +56,27 @@ class BrushFacts:
 
     @property
     def depth_m(self) -> float:
-        """Of the tip below the rim; negative above it."""
+        """Depth of the tip below the rim; negative above it."""
         return TUBE_M - float(self.tip_in_tube_m[2])
 
     @property
     def offset_m(self) -> float:
-        """Of the tip from the tube's axis."""
+        """Distance of the tip from the tube's axis."""
         return float(np.linalg.norm(self.tip_in_tube_m[:2]))
 
     @property
     def lean_rad(self) -> float:
-        """Between the axes of brush and tube."""
+        """Angle between the axes of brush and tube."""
         return float(np.arccos(np.clip(self.brush.up @ self.tube.up, -1, 1)))
 
 
 def inserted(facts: BrushFacts) -> bool:
-    """The whole head and the beginning of the shaft are in the tube, whoever holds them."""
+    """Whether the whole head and the start of the shaft are in the tube, held or not."""
     return facts.depth_m > HEAD_M and facts.offset_m < BORE_M and facts.lean_rad < LEANING_RAD
 
 
 def lost(facts: BrushFacts) -> str | None:
-    """A failure that no retry can mend."""
+    """A description of a failure that no retry can repair, or None."""
     if facts.tube.tilt_rad > KNOCKED_OVER_RAD:
         return f"the tube was knocked over ({np.rad2deg(facts.tube.tilt_rad):.0f} degrees)"
     middle_m = facts.brush.position_m + BRUSH_MIDDLE_M * facts.brush.up
@@ -123,7 +123,7 @@ def _add_brush(spec: MjSpec) -> None:
     brush = _free_body(spec, BRUSH, (0.02, 0.1, 0.0))
     head_m = (0, 0, HEAD_RADIUS_M, 0, 0, HEAD_M - HEAD_RADIUS_M)
     _geom(brush, "CAPSULE", "bristles", fromto=head_m, size=(HEAD_RADIUS_M, 0, 0), mass=0.012)
-    for height_m in (0.015, 0.028, 0.041):  # to be seen, not felt
+    for height_m in (0.015, 0.028, 0.041):  # visible, without collisions
         ring_m = (0, 0, height_m - 0.002, 0, 0, height_m + 0.002)
         ring = _geom(brush, "CYLINDER", "bristle_ring", fromto=ring_m, size=(HEAD_RADIUS_M + 0.0006, 0, 0), mass=0)
         ring.contype, ring.conaffinity = 0, 0
@@ -134,7 +134,7 @@ def _add_brush(spec: MjSpec) -> None:
 
 
 def _add_stand(spec: MjSpec) -> None:
-    """A heavy block with a hole, in which the brush waits."""
+    """A heavy block with a hole, which holds the brush."""
     spec.add_material(name=STAND, rgba=(0.22, 0.24, 0.26, 1), specular=0.1, shininess=0.1)
     stand = _free_body(spec, STAND, (0.02, 0.1, 0.0))
     wall_m = (STAND_HALF_M - STAND_HOLE_M) / 2

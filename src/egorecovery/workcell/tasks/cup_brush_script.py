@@ -1,4 +1,4 @@
-"""How someone brushes a cup: the right hand steadies the tube, the left one brings the brush. Tool poses only."""
+"""The script of cup brushing, as tool poses: the right hand steadies the tube, the left one brings the brush."""
 
 import numpy as np
 from jaxtyping import Float
@@ -20,13 +20,13 @@ from egorecovery.workcell.tasks.cup_brush_objects import (
     inserted,
 )
 
-GRIP_M = 0.1  # where the brush is held, from its tip: high enough for the fingers to stay above the tube
-TUBE_GRIP_M = 0.036  # where the tube is held: low, away from the other hand
-TUBE_TILT_RAD = 1.15  # nearly level: tilted less, the right hand's camera is in the brush's way
-BACK_M = 0.06  # from which the right hand moves in ...
-READY_M, READY_RAD = (0.07, 0.06), 0.3  # ... after it stood this much further back and higher, still pointing down
-CLEAR_M = (0.014, 0.022)  # of the tip above the rim before it goes in
-DEPTH_M = (0.064, 0.068)  # of the tip when it is let go: a few millimetres above the floor
+GRIP_M = 0.1  # grip of the brush, from its tip: high enough for the fingers to stay above the tube
+TUBE_GRIP_M = 0.036  # grip of the tube: low, away from the other hand
+TUBE_TILT_RAD = 1.15  # nearly level; tilted less, the right hand's camera would block the brush
+BACK_M = 0.06  # distance from which the right hand moves in,
+READY_M, READY_RAD = (0.07, 0.06), 0.3  # after starting this much farther back and higher, still pointing down
+CLEAR_M = (0.014, 0.022)  # height of the tip above the rim before insertion
+DEPTH_M = (0.064, 0.068)  # depth of the tip at release, a few millimetres above the floor
 ALIGNED_M, ALIGNED_RAD = 0.002, 0.04
 TRIES = 3
 
@@ -47,23 +47,23 @@ def recover(world: World[BrushFacts], rng: Generator) -> Script:
 
 
 def brush_in_hand(tip_m: Float[ndarray, "3"], rotation: Rotation, lean_rad: float, grip_m: float) -> ToolPose:
-    """Where the left hand is when the brush is there and leans in its grip, about the axis between the fingers."""
+    """The left hand's pose for a brush pose that leans in the grip about the axis between the fingers."""
     brush_in_tool = Rotation.from_euler("y", lean_rad) * POINTING_DOWN
     return ToolPose(tip_m + rotation.apply([0.0, 0.0, grip_m]), rotation * brush_in_tool.inv())
 
 
 def bearing_rad(tube_m) -> float:
-    """From the right shoulder to the tube.
+    """The direction from the right shoulder to the tube.
 
-    The right hand stays in this vertical plane on its way: there the arm can straighten its wrist and bend it to the
-    other side, anywhere else it would have to turn it over (and joint 6 ends at 2.5 rad).
+    The right hand moves in this vertical plane. In it the arm can straighten its wrist and bend it to the other side;
+    elsewhere it would have to roll the wrist, and joint 6 ends at 2.5 rad.
     """
     shoulder_m = BASE_IN_WORKSPACE_M[Side.RIGHT]
     return float(np.arctan2(tube_m[1] - shoulder_m[1], tube_m[0] - shoulder_m[0]))
 
 
 def tube_in_hand(tube_m: Float[ndarray, "3"], height_m: float = TUBE_GRIP_M, back_m: float = 0.0) -> ToolPose:
-    """Where the right hand is when it holds the tube, or is about to."""
+    """The right hand's pose for gripping the tube."""
     level = pointing_down(bearing_rad(tube_m), TUBE_TILT_RAD)
     return ToolPose(tube_m + [0, 0, height_m] - back_m * level.apply([0, 0, 1]), level)
 
@@ -74,13 +74,13 @@ def take_tube(tube_m: Float[ndarray, "3"], height_m: float = TUBE_GRIP_M) -> dic
 
 
 def lower(world: World[BrushFacts], drop_m: float, **how) -> Waypoint:
-    """The left hand straight down, whatever comes; up when negative."""
+    """Moves the left hand straight down, or up if negative, without checks."""
     tool = world.tool(Side.LEFT)
     return Waypoint(reaches=_left(tool.position_m - [0, 0, drop_m], tool.rotation), straight=True, **how)
 
 
 def _take_both(world: World[BrushFacts], rng: Generator) -> Script:
-    """Both hands at once: the right one closes on the tube where it stands, the left one draws the brush."""
+    """Moves both hands at once: the right one grips the standing tube, the left one draws the brush."""
     facts = world.facts()
     tube_m, height_m = facts.tube.position_m, TUBE_GRIP_M + rng.uniform(-0.003, 0.003)
     back = tube_in_hand(tube_m, height_m, BACK_M + rng.uniform(-0.004, 0.006))
@@ -104,7 +104,7 @@ def _take_both(world: World[BrushFacts], rng: Generator) -> Script:
 
 
 def _realign(world: World[BrushFacts], rng: Generator) -> Script:
-    """Straight up until the tip is free of the tube, a look, over the mouth, and on until it is really there."""
+    """Moves up until the tip is clear of the tube, then over the mouth, with corrections until it is there."""
     above_m = rng.uniform(*CLEAR_M)
     if world.facts().depth_m > -above_m:
         yield lower(world, -(world.facts().depth_m + above_m), pace=0.3, wait_s=rng.uniform(0.15, 0.45))
@@ -117,7 +117,7 @@ def _realign(world: World[BrushFacts], rng: Generator) -> Script:
 
 
 def _insert(world: World[BrushFacts], rng: Generator) -> Script:
-    """Into the mouth, a look, and down; back over the mouth when it did not go in."""
+    """Moves the tip into the mouth, checks, and moves down; back above the mouth if it did not go in."""
     for _ in range(TRIES):
         yield _bring_tip(world, 0.016, pace=0.5, straight=True)
         yield _bring_tip(world, rng.uniform(*DEPTH_M), pace=0.5, straight=True, wait_s=0.08)
@@ -127,7 +127,7 @@ def _insert(world: World[BrushFacts], rng: Generator) -> Script:
 
 
 def _let_go(world: World[BrushFacts], rng: Generator) -> Script:
-    """The left hand leaves the brush standing in the tube; the right one keeps the tube steady."""
+    """The left hand releases the brush in the tube, while the right one keeps the tube steady."""
     tool = world.tool(Side.LEFT)
     opening = rng.uniform(0.8, 1.0)
     yield Waypoint(reaches=_left(tool.position_m, tool.rotation, opening_01=opening), straight=True, wait_s=0.12)
@@ -136,7 +136,7 @@ def _let_go(world: World[BrushFacts], rng: Generator) -> Script:
 
 
 def _bring_tip(world: World[BrushFacts], depth_m: float, **how) -> Waypoint:
-    """The tip onto the tube's axis at a depth, the brush along it, by the smallest turn: measured now, not assumed."""
+    """Aligns the brush with the tube's axis at a depth, by the smallest rotation from the measured pose."""
     facts, tool = world.facts(), world.tool(Side.LEFT)
     wanted_m = facts.tube.position_m + (TUBE_M - depth_m) * facts.tube.up
     turn = _between(facts.brush.up, facts.tube.up)
@@ -158,13 +158,13 @@ def _reach(position_m, rotation: Rotation, opening_01: float, width_m: float) ->
 
 
 def _handle_yaw(brush: Pose) -> float:
-    """Across two sides of the square handle: of the four ways, the one that turns the hand least."""
+    """A grasp across two sides of the square handle, with the smallest rotation of the hand."""
     quarter = np.pi / 2
     return float((brush.yaw_rad + quarter / 2) % quarter - quarter / 2)
 
 
 def _between(start: Float[ndarray, "3"], end: Float[ndarray, "3"]) -> Rotation:
-    """The smallest turn that takes one direction to another."""
+    """The smallest rotation from one direction to another."""
     axis = np.cross(start, end)
     sine, cosine = np.linalg.norm(axis), start @ end
     return Rotation.from_rotvec(axis / max(sine, 1e-9) * np.arctan2(sine, cosine))

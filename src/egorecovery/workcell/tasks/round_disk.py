@@ -1,7 +1,7 @@
 """Round disk placement: seat the disk flush in the board's groove with the right arm, by its handle.
 
-Failures after a placement attempt: the disk is still held, on the rim beside the groove (`held`); it was let go of
-there and lies flat or tilted on the rim (`released`); or it slid off and lies beside the board (`fallen`).
+Failures after a placement attempt: the disk is still held, on the rim beside the groove (`held`); it was released there
+and lies flat or tilted on the rim (`released`); or it slid off and lies beside the board (`fallen`).
 """
 
 from collections.abc import Mapping
@@ -43,12 +43,12 @@ from egorecovery.workcell.tasks.round_disk_script import (
 )
 
 Region = tuple[tuple[float, float], tuple[float, float]]
-# x and y of the groove's centre; a little larger, and no disk could wait within APART_M of its far corner.
+# x and y of the groove's centre. In a larger region, no disk could be within APART_M of the far corner.
 BOARD_REGION_M: Region = ((0.03, 0.095), (-0.05, 0.05))
-# Of a disk on the table: no hand, at home or above the board, hides it from the head, and the parked left one is clear.
+# Places of a disk on the table, where no hand, at home or above the board, hides it from the head camera.
 DISK_REGION_M = ((-0.09, 0.05), (-0.095, 0.03))
-NOMINAL_REGION_M = ((-0.09, -0.04), (-0.095, -0.04))  # its corner where the disk waits; a fallen one lies elsewhere
-# How far an attempt misses: clearly, up to where the disk leaves the rim; or nearly not, as policies do.
+NOMINAL_REGION_M = ((-0.09, -0.04), (-0.095, -0.04))  # initial places; a fallen disk lies elsewhere
+# Distances by which attempts miss: clear misses up to where the disk leaves the rim, and near misses of policies.
 MISSED_M = {
     "held": (0.013, 0.024),
     "released": (0.015, 0.024),
@@ -56,7 +56,7 @@ MISSED_M = {
     "near_released": (0.004, 0.015),
 }
 HELD = ("held", "near_held")
-APART_M = (0.108, 0.17)  # between the centres of disk and groove: off the board, whichever way that is turned
+APART_M = (0.108, 0.17)  # between the centres of disk and groove: off the board at any rotation
 
 
 class RoundDisk:
@@ -64,7 +64,7 @@ class RoundDisk:
     graspable = (DISK,)
     target_objects = (DISK,)
     modes: ClassVar[Mapping[str, float]] = {
-        "held": 0.4,  # the paper's own start
+        "held": 0.4,  # the paper's start
         "released": 0.35,
         "fallen": 0.25,
     }
@@ -96,7 +96,7 @@ class RoundDisk:
                 "board_x": float(board_m[0]),
                 "board_y": float(board_m[1]),
                 "board_yaw": float(rng.uniform(-0.3, 0.3)),
-                "disk_away": float(disk[0]),  # from the groove; polar, so that between two misses lies a miss ...
+                "disk_away": float(disk[0]),  # from the groove; polar, so that values between two misses are misses ...
                 "disk_way": float(disk[1]),  # ... and not the groove
                 "disk_yaw": float(rng.uniform(-0.6, 0.6)),
                 "tilt": float(rng.uniform(-0.1, 0.1)),  # of a disk in the hand, along its handle ...
@@ -106,7 +106,7 @@ class RoundDisk:
         )
 
     def failure_descriptor(self, failure: Start) -> Float[ndarray, " G"]:
-        """Which way the disk lies from the groove, and how far."""
+        """Direction and distance of the disk from the groove."""
         away_m, way_rad = failure.parameters["disk_away"], failure.parameters["disk_way"]
         return away_m * np.array([np.cos(way_rad), np.sin(way_rad)])
 
@@ -125,7 +125,7 @@ class RoundDisk:
         stage.settle(0.2)
 
     def _miss(self, stage: Stage, start: Start, disk_m: ndarray) -> None:
-        """A placement attempt that comes down beside the groove."""
+        """A placement attempt that ends beside the groove."""
         at = start.parameters
         hand = pointing_down(at["disk_yaw"], at["tilt"], at["roll"])
         plate = hand * pointing_down().inv()
@@ -173,7 +173,7 @@ class RoundDisk:
 
 
 def _beside(board_m: Float[ndarray, "2"], region_m: Region, rng: Generator) -> tuple[float, float]:
-    """How far from the groove and which way a disk lies flat on the table, within view and reach."""
+    """Distance and direction from the groove of a disk that lies flat on the table, in view and reach."""
     while True:
         away_m, way_rad = rng.uniform(*APART_M), _any_way(rng)
         disk_m = board_m + away_m * np.array([np.cos(way_rad), np.sin(way_rad)])
@@ -182,7 +182,7 @@ def _beside(board_m: Float[ndarray, "2"], region_m: Region, rng: Generator) -> t
 
 
 def _fallen(board_m: Float[ndarray, "2"], rng: Generator) -> tuple[float, float]:
-    """Not where it waited at first."""
+    """Whether a place is outside the initial region."""
     while True:
         away_m, way_rad = _beside(board_m, DISK_REGION_M, rng)
         if not _within(board_m + away_m * np.array([np.cos(way_rad), np.sin(way_rad)]), NOMINAL_REGION_M):
@@ -194,7 +194,7 @@ def _within(point_m: Float[ndarray, "2"], region_m: Region) -> bool:
 
 
 def _any_way(rng: Generator) -> float:
-    """Centred on the near side, where the table is: what lies between two ways within reach is within reach, too."""
+    """The direction as an angle centred on the near side, so that values between two reachable angles are reachable."""
     return float(rng.uniform(0.0, 2 * np.pi))
 
 

@@ -12,19 +12,19 @@ PLATE_M = 0.008  # thick, as deep as the groove: a seated disk is flush
 HANDLE_M = (0.026, 0.014, 0.036)  # along, across the fingers, up
 HANDLE_WIDTH_M = HANDLE_M[1]
 
-CLEARANCE_M = 0.004  # at 3 mm robot policies seated a disk in one try of five, whatever they had seen (docs/log.md)
+CLEARANCE_M = 0.004  # at 3 mm robot policies seated a disk in one attempt of five, with any data (docs/log.md)
 FLOOR_M = 0.006  # of the groove above the table
 RIM_M = FLOOR_M + PLATE_M
 BOARD_HALF_M = 0.05
 RIM_WIDTH_M = 0.011
 RING_BOXES = 16
-RIM_FRICTION = (0.6, 0.02, 0.001)  # polished: at 1.0 a tilted disk wedges, and a hand lifts the board with it
+RIM_FRICTION = (0.6, 0.02, 0.001)  # low: at 1.0 a tilted disk wedges, and a hand lifts the board with it
 
 BOX, CYLINDER = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CYLINDER
 
 
 def add_board(spec: MjSpec) -> None:
-    """Free, and as heavy as a loaded fixture: it stands by its weight, and a shove displaces it."""
+    """A free board as heavy as a loaded fixture. It stands by its weight, and a push displaces it."""
     _material(spec, "board", (0.78, 0.60, 0.38, 1.0))
     _material(spec, "board_rim", (0.55, 0.36, 0.19, 1.0))
     _material(spec, "groove", (0.24, 0.15, 0.09, 1.0))
@@ -43,7 +43,10 @@ def add_board(spec: MjSpec) -> None:
             mass=0.1 / RING_BOXES,
             material="board_rim",
         )
-        box.friction, box.priority = RIM_FRICTION, 1  # whatever touches it: two like surfaces would take the larger
+        box.friction, box.priority = (
+            RIM_FRICTION,
+            1,
+        )  # for all contacts; with equal priority MuJoCo would take the larger friction
     paint = board.add_geom(type=CYLINDER, size=(inner_m + 0.001, 0.0002, 0), pos=(0, 0, FLOOR_M), mass=0)
     paint.material, paint.contype, paint.conaffinity = "groove", 0, 0
 

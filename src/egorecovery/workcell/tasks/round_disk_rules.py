@@ -1,4 +1,4 @@
-"""What the disk's rules look at, and the rules."""
+"""The facts and rules of disk placement."""
 
 from dataclasses import dataclass
 
@@ -22,29 +22,29 @@ class DiskFacts:
 
     @property
     def offset_m(self) -> float:
-        """From the axis of the groove to the centre of the plate."""
+        """Distance of the plate's centre from the groove's axis."""
         return float(np.linalg.norm(self.board.of(self.disk.position_m)[:2]))
 
     @property
     def protrusion_m(self) -> float:
-        """Of the highest point of the plate above the rim."""
+        """Height of the plate's highest point above the rim."""
         up = self.board.axes.T @ self.disk.up
         edge_m = PLATE_M / 2 * abs(float(up[2])) + DISK_RADIUS_M * float(np.hypot(up[0], up[1]))
         return float(self.board.of(self.disk.position_m)[2] + edge_m - RIM_M)
 
 
 def seated(facts: DiskFacts) -> bool:
-    """Flush and let go of: the paper asks for a disk that stays seated, and one held in place need not."""
+    """Flush and released. The paper requires a disk that stays seated, which a held one need not."""
     return flush(facts) and not facts.held and facts.disk.speed_mps < STILL_MPS
 
 
 def flush(facts: DiskFacts) -> bool:
-    """Inside the groove, no part of the plate above the rim or on it, whatever holds it."""
+    """Whether the disk is in the groove with no part of the plate on or above the rim, held or not."""
     return facts.offset_m < CLEARANCE_M + 0.001 and facts.protrusion_m < FLUSH_M
 
 
 def lost(facts: DiskFacts, first: DiskFacts) -> str | None:
-    """What no further attempt can mend. A disk in the hand is not dropped, wherever it is."""
+    """A description of a failure that no retry can repair, or None. A disk in the hand is never dropped."""
     moved_m = np.linalg.norm(facts.board.position_m[:2] - first.board.position_m[:2])
     if moved_m > DISPLACED_M:
         return f"the board was displaced by {moved_m * 1000:.0f} mm"

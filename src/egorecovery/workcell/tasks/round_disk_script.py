@@ -1,4 +1,4 @@
-"""How the disk gets into the groove, by tool poses only; and how an attempt at it goes wrong."""
+"""The script of disk placement, and of failing attempts, as tool poses."""
 
 import numpy as np
 from numpy.random import Generator
@@ -13,17 +13,17 @@ from egorecovery.workcell.tasks.round_disk_rules import DiskFacts, flush
 
 ARM = Side.RIGHT
 
-GRIP_M = 0.022  # tool above the centre of the plate when it holds the handle: the fingertips stay clear of the rim
-CARRY_M = 0.08  # tool above the table when it carries the disk
-OPEN_01 = 0.5  # round a handle: wider, the fingers would reach the rim
+GRIP_M = 0.022  # height of the tool above the plate's centre, which keeps the fingertips clear of the rim
+CARRY_M = 0.08  # height of the tool above the table when carrying the disk
+OPEN_01 = 0.5  # around a handle; wider, the fingers would touch the rim
 TRIES = 3
-# How far along the handle the fingers are from its middle: standard deviation, and the most. Who looks closely comes
-# within 1.5 mm; a policy is 7 mm off, and the groove forgives 4 (docs/log.md).
+# Offset of the fingers along the handle from its middle: standard deviation and maximum. A careful demonstrator is
+# within 1.5 mm; a policy is 7 mm off, and the groove tolerates 4 mm (docs/log.md).
 CLOSE_M, OFF_CENTRE_M, MOST_OFF_CENTRE_M = 0.0015, 0.007, 0.01
 
 
 def succeed(world: World[DiskFacts], rng: Generator, along_m: float = CLOSE_M) -> Script:
-    """From wherever the disk is, in the hand or not; again from there if it did not stay."""
+    """Places the disk from any state, in the hand or not. Repeats if it did not stay."""
     for _ in range(TRIES):
         yield from _bring(world, rng, along_m)
         yield from _seat(world, rng)
@@ -32,8 +32,10 @@ def succeed(world: World[DiskFacts], rng: Generator, along_m: float = CLOSE_M) -
 
 
 def recover(world: World[DiskFacts], rng: Generator, along_m: float = CLOSE_M) -> Script:
-    """The correction ends where ordinary placing resumes: with the disk in the hand, level over the groove, or with the
-    hand over a disk that lies somewhere, about to pick it."""
+    """The correction ends where ordinary placing resumes.
+
+    This is with the disk in the hand, level over the groove, or with the hand over a lying disk, ready to pick it.
+    """
     if world.facts().held:
         yield _rise(world, rng.uniform(0.02, 0.04), pace=0.5, wait_s=rng.uniform(0.2, 0.5))
         yield from _bring(world, rng, along_m)
@@ -49,7 +51,7 @@ def recover(world: World[DiskFacts], rng: Generator, along_m: float = CLOSE_M) -
 
 
 def lower_onto_rim(world: World[DiskFacts]) -> Script:
-    """By small steps until it touches."""
+    """Moves down by small steps until the disk touches."""
     for _ in range(16):
         if world.facts().on_board:
             return
@@ -63,7 +65,7 @@ def let_go(world: World[DiskFacts], rise_m: float) -> Script:
 
 
 def _bring(world: World[DiskFacts], rng: Generator, along_m: float) -> Script:
-    """The disk over the groove, wherever it is now; once more if it gets lost on the way."""
+    """Brings the disk over the groove from any place. Repeats if the disk is lost on the way."""
     for _ in range(TRIES):
         if not world.facts().held:
             yield from _pick(world, rng, along_m)
@@ -78,8 +80,8 @@ def _pick(world: World[DiskFacts], rng: Generator, along_m: float) -> Script:
 
 
 def _go_over(world: World[DiskFacts], rng: Generator) -> Script:
-    """Over the handle, turned as it leans."""
-    # Up first: the way to the disk must not lead through the rim.
+    """Moves over the handle, aligned with its tilt."""
+    # Up first: the path to the disk must not cross the rim.
     if world.tool(ARM).position_m[2] < CARRY_M:
         yield _rise(world, CARRY_M - world.tool(ARM).position_m[2])
     disk = world.facts().disk
@@ -88,9 +90,9 @@ def _go_over(world: World[DiskFacts], rng: Generator) -> Script:
 
 
 def _grasp(world: World[DiskFacts], rng: Generator, along_m: float) -> Script:
-    """Fingers along the handle, however it leans; `along_m` is how far from its middle, as a standard deviation.
+    """A grasp along the handle at any tilt. `along_m` is the standard deviation of the offset from its middle.
 
-    Across it they centre the disk themselves.
+    Across the handle the fingers centre the disk themselves.
     """
     disk = world.facts().disk
     hand = _along_handle(disk)
@@ -106,7 +108,7 @@ def _along_handle(disk: Pose) -> Rotation:
 
 
 def _align(world: World[DiskFacts], rng: Generator) -> Script:
-    """Level, over the groove; then again by what is left of the offset."""
+    """Moves the disk level over the groove, then corrects the remaining offset."""
     hover_m = RIM_M + PLATE_M / 2 + rng.uniform(0.008, 0.014)
     for pace in (0.6, 0.5):
         facts = world.facts()
@@ -123,7 +125,7 @@ def _over_groove(world: World[DiskFacts], height_m: float, **how) -> Waypoint:
 
 
 def _seat(world: World[DiskFacts], rng: Generator) -> Script:
-    """Down into the groove; a disk that catches on the rim is lifted, aligned and lowered again. Then let go."""
+    """Lowers the disk into the groove and releases it. A disk that catches on the rim is lifted and aligned again."""
     for _ in range(TRIES):
         if not world.facts().held:
             break
@@ -136,7 +138,7 @@ def _seat(world: World[DiskFacts], rng: Generator) -> Script:
 
 
 def _rise(world: World[DiskFacts], up_m: float, **how) -> Waypoint:
-    """Straight up, the fingers as they are."""
+    """Moves straight up with unchanged fingers."""
     here, opening_01 = world.tool(ARM), world.opening_01(ARM)
     holds_m = HANDLE_WIDTH_M if world.facts().held else 0.0
     return _move(here.position_m + [0, 0, up_m], here.rotation, opening_01, holds_m=holds_m, straight=True, **how)
@@ -148,11 +150,11 @@ def _move(position_m, rotation: Rotation, opening_01: float, *, holds_m: float =
 
 
 def _levelling(disk: Pose) -> Rotation:
-    """The smallest turn that brings the plate level."""
+    """The smallest rotation that makes the plate level."""
     axis = np.cross(disk.up, [0.0, 0.0, 1.0])
     return Rotation.from_rotvec(axis / max(float(np.linalg.norm(axis)), 1e-9) * disk.tilt_rad)
 
 
 def _half_turn_off(yaw_rad: float) -> float:
-    """The handle looks the same from both ends: grasp it the way that turns the hand less."""
+    """The grasp of the symmetric handle that rotates the hand less."""
     return float(np.pi) if abs(yaw_rad) > np.pi / 2 else 0.0

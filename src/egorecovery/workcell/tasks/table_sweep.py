@@ -1,8 +1,8 @@
 """Table sweep: sweep all trash into the dustpan with the broom (left), then pour it once into the bin (right).
 
-The tools are in the hands from the start. Failures after a partial sweep, before pouring: pieces lie off the swept
-path (`missed`), or got stuck at a corner of the pan's mouth, where no stroke brings them in: pan and broom draw back
-and approach again (`at_lip`).
+The tools are in the hands from the start. Failures after a partial sweep, before pouring: pieces lie off the swept path
+(`missed`), or are stuck at a corner of the pan's mouth where no stroke brings them in, so that pan and broom must
+retreat and approach again (`at_lip`).
 """
 
 from collections.abc import Mapping
@@ -35,14 +35,14 @@ from egorecovery.workcell.tasks.table_sweep_tools import (
     add_things,
 )
 
-APART_M = 0.024  # between the middles of two pieces
+APART_M = 0.024  # between the centres of two pieces
 
 # Seen from above in the pan's frame (x across, y out of the mouth).
 Bounds = tuple[float, float]
 Region = tuple[Bounds, Bounds]
 SWEPT: Region = ((-0.026, 0.026), (0.03, 0.1))  # the path in front of the pan: where nominal trash lies
 OFF_PATH: Region = ((0.042, 0.062), (0.05, 0.115))  # to either side of that path
-AT_LIP: Region = ((0.043, 0.057), (0.008, 0.022))  # at either corner of the mouth: too far aside for any stroke
+AT_LIP: Region = ((0.043, 0.057), (0.008, 0.022))  # at either corner of the mouth, too far to the side for any stroke
 INSIDE: Region = ((-0.030, 0.030), (-0.080, -0.030))
 
 
@@ -89,7 +89,7 @@ class TableSweep:
         return Start(task=self.task.name, kind=kind, mode=mode, parameters=numbers)
 
     def failure_descriptor(self, failure: Start) -> Float[ndarray, " G"]:
-        """How much lies to either side of the path, and how far out."""
+        """The number of pieces on each side of the path, and their distance."""
         places_m = np.array([[failure.parameters[f"{trash.name}_{axis}"] for axis in "xy"] for trash in TRASH])
         left = places_m[places_m[:, 1] > 0]
         return np.array([(left[:, 0] < 0).sum(), (left[:, 0] > 0).sum(), left[:, 1].mean()])
@@ -141,13 +141,13 @@ class TableSweep:
 
 
 def _mirrored(region: Region) -> Region:
-    """On the other side of the pan's axis."""
+    """A region mirrored at the pan's axis."""
     (low_m, high_m), ahead_m = region
     return (-high_m, -low_m), ahead_m
 
 
 def _apart(where: list[Region], rng: Generator) -> list[tuple[float, float]]:
-    """One place in each region, no two pieces touching."""
+    """A random place in each region, without touching pieces."""
     while True:
         places_m = np.array([[rng.uniform(*bounds) for bounds in region] for region in where])
         gaps_m = np.linalg.norm(places_m[:, None] - places_m, axis=-1) + np.eye(len(where))

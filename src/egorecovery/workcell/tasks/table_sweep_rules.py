@@ -1,8 +1,7 @@
-"""What the sweeping rules look at, and the rules.
+"""The facts and rules of table sweeping.
 
-Only one pour is allowed. That needs no memory: once trash is in the bin the pour has happened, so from then on
-whatever lies on the table was spilled or left, and a pan that has come level again with trash in it would have to be
-poured a second time.
+Only one pour is allowed. This needs no memory: once trash is in the bin, the pour has happened. From then on all trash
+on the table was spilled or left, and a level pan with trash in it would need a second pour.
 """
 
 from dataclasses import dataclass
@@ -41,7 +40,7 @@ class SweepFacts:
     broom_held: bool
     pan_held: bool
 
-    # Kept once worked out: the rules ask again and again, at every step.
+    # Cached, because the rules use it several times per step.
     @cached_property
     def in_pan(self) -> tuple[bool, ...]:
         return tuple(_in_pan(piece, self.pan) for piece in self.trash)
@@ -52,13 +51,13 @@ class SweepFacts:
 
     @cached_property
     def on_table(self) -> tuple[bool, ...]:
-        """Lying about. A piece on its way from the pan to the bin is in none of the three places."""
+        """Whether a piece lies on the table. A piece between pan and bin is in none of the three places."""
         low = [bool(piece.position_m[2] < ON_TABLE_M) for piece in self.trash]
         return tuple(a and not (b or c) for a, b, c in zip(low, self.in_pan, self.in_bin, strict=True))
 
     @cached_property
     def tip_rad(self) -> float:
-        """How far the pan's mouth points down."""
+        """The pan's tilt, mouth down."""
         return float(-np.arcsin(np.clip(self.pan.axes[2, 1], -1, 1)))
 
 
@@ -73,7 +72,7 @@ def sweep_facts(model: MjModel, data: MjData) -> SweepFacts:
 
 
 def goal(facts: SweepFacts) -> bool:
-    """All the trash is in the bin and has come to rest."""
+    """Whether all trash is at rest in the bin."""
     return all(facts.in_bin) and all(piece.speed_mps < 0.05 for piece in facts.trash)
 
 

@@ -1,4 +1,4 @@
-"""How the table is swept: strokes into the pan until nothing is left, then one pour."""
+"""The script of table sweeping: strokes into the pan until nothing is left, then one pour."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -21,25 +21,25 @@ from egorecovery.workcell.tasks.table_sweep_tools import (
     TRASH_RADIUS_M,
 )
 
-SKIM_M = 0.004  # bristles above the table during a stroke
-ENTER_M = 0.009  # ... and above it where they enter the pan
-FRONT_M = 0.042  # before the lip: here a slanting broom begins to turn, or its end would hit the pan
+SKIM_M = 0.004  # height of the bristles above the table during a stroke
+ENTER_M = 0.009  # and where they enter the pan
+FRONT_M = 0.042  # distance from the lip at which a slanted broom begins to rotate, or its end would hit the pan
 CARRY_M = 0.045  # clears trash and the pan's walls between strokes
 STEEPEST_RAD = 0.8  # of a stroke, off the pan's axis
-PAN_STEP_M = 0.04  # by which the pan draws back from a piece beside its mouth
-PAN_FARTHEST_M = -0.08  # y; its hand must stay in view
+PAN_STEP_M = 0.04  # by which the pan retreats from a piece beside its mouth
+PAN_FARTHEST_M = -0.08  # y; the hand must stay in view
 MOST_STROKES = 6
-BEAR_MPS = 0.17  # of a full pan: round pieces roll over its low side walls
-PUSH_MPS = 0.11  # of a broom with trash before it: faster, pieces fly off the table
+BEAR_MPS = 0.17  # speed of a full pan; faster, round pieces roll over its low side walls
+PUSH_MPS = 0.11  # speed of a broom with trash; faster, pieces fly off the table
 
-POUR_YAW_RAD = 0.25  # turned so, the right wrist tips furthest
+POUR_YAW_RAD = 0.25  # the yaw at which the right wrist can tilt most
 POUR_RAD = 0.95
 POUR_HEIGHT_M = 0.068  # of the lip
 
 
 @dataclass(frozen=True, eq=False)
 class Stroke:
-    """In the pan's frame, seen from above: where the broom comes down, how it is turned, where it enters the pan."""
+    """A stroke in the pan's frame, from above: start and yaw of the broom, and where it enters the pan."""
 
     start_m: Float[ndarray, "2"]
     yaw_rad: float
@@ -50,18 +50,18 @@ class Stroke:
         return np.array([np.sin(self.yaw_rad), -np.cos(self.yaw_rad)])
 
     def seen(self, points_m: Float[ndarray, "N 2"]) -> tuple[ndarray, ndarray]:
-        """How far points lie across and along the stroke, from its start."""
+        """Coordinates of points across and along the stroke, from its start."""
         away_m = points_m - self.start_m
         return np.abs(away_m @ [-self.ahead[1], self.ahead[0]]), away_m @ self.ahead
 
     def clear(self, left_m: Float[ndarray, "N 2"]) -> bool:
-        """The broom comes down on no piece."""
+        """Whether no piece lies below the broom's start."""
         across_m, along_m = self.seen(left_m)
         room_m = np.array(BROOM_HALF_M) + TRASH_RADIUS_M + 0.003
         return not np.any((across_m < room_m[0]) & (np.abs(along_m) < room_m[1]))
 
     def worth(self, left_m: Float[ndarray, "N 2"]) -> float:
-        """Pieces taken along, less those that the bristles' ends would push aside; straight and short is better."""
+        """The number of collected pieces minus those pushed away by the bristles' ends; prefers straight and short."""
         across_m, along_m = self.seen(left_m)
         taken = (across_m < BROOM_HALF_M[0] - 0.007) & (along_m > 0)
         clipped = (across_m < BROOM_HALF_M[0] + TRASH_RADIUS_M) & (along_m > 0) & ~taken
@@ -69,7 +69,7 @@ class Stroke:
 
 
 def sweep(world: World[SweepFacts], rng: Generator) -> Script:
-    """Strokes until all trash is in the pan, or the sweeper gives up."""
+    """Sweeps until all trash is in the pan or no stroke is left."""
     for _ in range(MOST_STROKES):
         facts = world.facts()
         left_m = _left_on_table(facts)
@@ -79,14 +79,14 @@ def sweep(world: World[SweepFacts], rng: Generator) -> Script:
         if stroke is not None:
             yield from _carry_out(stroke, world, rng)
         elif facts.pan.position_m[1] < PAN_FARTHEST_M:
-            return  # pieces that were knocked far aside: this attempt has failed
-        else:  # what is left lies beside the mouth: make room in front of it, gently, or trash slides out of the pan
+            return  # pieces were knocked too far away: this attempt has failed
+        else:  # pieces are left beside the mouth: retreat slowly, or trash slides out of the pan
             back_m = facts.pan.position_m + facts.pan.axes @ [0, -PAN_STEP_M, 0.001]
             yield Waypoint(reaches={Side.RIGHT: _pan(back_m, facts.pan.rotation)}, pace=0.35, straight=True)
 
 
 def pour(world: World[SweepFacts], rng: Generator) -> Script:
-    """Lift with the mouth up, carry over the bin, tip about the lip, and come back level."""
+    """Lifts the pan with the mouth up, carries it over the bin, tilts it about the lip, and returns level."""
     pan = world.facts().pan
     away = _broom(world, (rng.uniform(-0.01, 0.01), rng.uniform(0.12, 0.14)), 0.0, CARRY_M)
     back = Rotation.from_euler("z", pan.yaw_rad) * Rotation.from_euler("x", rng.uniform(0.18, 0.24))
@@ -94,7 +94,7 @@ def pour(world: World[SweepFacts], rng: Generator) -> Script:
     yield Waypoint(reaches={Side.LEFT: away, Side.RIGHT: lifted}, pace=0.8, at_most_mps=BEAR_MPS, straight=True)
     yaw_rad = POUR_YAW_RAD + rng.uniform(-0.05, 0.05)
     turned = Rotation.from_euler("z", yaw_rad)
-    # Trash leaves the lip with some speed, so the lip stays on the near side of the bin's middle.
+    # Trash leaves the lip with some speed, so the lip stays on the near side of the bin's centre.
     lip_m = np.array([*BIN_CENTRE_M, POUR_HEIGHT_M]) - turned.apply([0, 0.034, 0]) + [*rng.normal(0, 0.003, 2), 0]
     over_m = lip_m + [0, 0, 0.025]
     over = _pan(over_m, turned * Rotation.from_euler("x", 0.2))
@@ -106,14 +106,14 @@ def pour(world: World[SweepFacts], rng: Generator) -> Script:
 
 
 def best_stroke(left_m: Float[ndarray, "N 2"]) -> Stroke | None:
-    """None when no piece can be swept into the pan from where it lies."""
+    """The best stroke; None if no piece can be swept into the pan."""
     strokes = [stroke for piece_m in left_m for stroke in _strokes_for(piece_m)]
     clear = [stroke for stroke in strokes if stroke.clear(left_m)]
     return max(clear or strokes, key=lambda stroke: stroke.worth(left_m), default=None)
 
 
 def _strokes_for(piece_m: Float[ndarray, "2"]) -> list[Stroke]:
-    """From behind a piece, straight ahead or aimed at the mouth, for a few places to enter and distances behind."""
+    """Candidate strokes from behind a piece, straight or towards the mouth, for a few entries and distances."""
     strokes = []
     for mouth_x_m in (-0.004, 0.0, 0.004):
         aside_m = mouth_x_m - piece_m[0]
@@ -146,13 +146,13 @@ def _carry_out(stroke: Stroke, world: World[SweepFacts], rng: Generator) -> Scri
 
 
 def _left_on_table(facts: SweepFacts) -> Float[ndarray, "N 2"]:
-    """Seen from the pan."""
+    """A place in the pan's frame."""
     lying = [piece for piece, in_pan in zip(facts.trash, facts.in_pan, strict=True) if not in_pan]
     return np.array([facts.pan.of(piece.position_m)[:2] for piece in lying]).reshape(-1, 2)
 
 
 def _broom(world: World[SweepFacts], at_m, yaw_rad: float, height_m: float) -> Reach:
-    """The broom at a place in the pan's frame, turned to sweep along its yaw."""
+    """The broom's pose at a place in the pan's frame, with a yaw along the stroke."""
     pan = world.facts().pan
     turn = Rotation.from_euler("z", pan.yaw_rad)
     position_m = np.array([*pan.position_m[:2], height_m]) + turn.apply([*at_m, 0.0])

@@ -1,4 +1,4 @@
-// The Agreement page: how far apart two annotators placed the same boundaries.
+// The Agreement page: differences between boundaries of two annotators.
 
 import { getJson } from "/static/shell/api.js";
 import { element } from "/static/shell/elements.js";
@@ -14,8 +14,8 @@ export async function showAgreement(section, open) {
     pairs.length ? element("a", { href: "/api/boundary-noise", download: "boundary_noise.json", class: "button" }, "Export boundary noise") : null,
   );
   const text = pairs.length
-    ? "Differences in frames at 25 Hz. A clip is independent where neither annotator saw the candidate."
-    : "No clip has boundaries of two annotators yet. Let a second person annotate some, with the candidate hidden: the boundaries of others are hidden then, too.";
+    ? "Differences in frames at 25 Hz. A clip is independent if neither annotator saw the candidate."
+    : "No clip has boundaries of two annotators yet. Let a second person annotate some with the candidate hidden, which also hides others' boundaries.";
   section.replaceChildren(head, element("p", { class: "quiet" }, text), ...pairs.map((pair) => pairPart(pair, open)));
 }
 

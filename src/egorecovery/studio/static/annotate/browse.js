@@ -1,9 +1,9 @@
-// The Browse page: filters over the clips and a grid of thumbnails; only the visible cells exist.
+// The Browse page: filters and a grid of thumbnails. Only visible cells are in the document.
 
 import { byId, element } from "/static/shell/elements.js";
 import { ALL, STATES } from "/static/annotate/clip_list.js";
 
-const CELL = { width_em: 13.5, height_em: 14.8, gap: 10 }; // the height is the style sheet's
+const CELL = { width_em: 13.5, height_em: 14.8, gap: 10 }; // the height is also in the style sheet
 const NAME = 46; // characters in two lines
 const QUALITIES = { good: "good", fair: "fair", poor: "poor" };
 
@@ -63,7 +63,7 @@ export class Browse {
     for (const [field, value] of Object.entries(this.list.filter)) byId(`filter-${field}`).value = value;
   }
 
-  // From the first clip that is still to annotate; else from the first.
+  // Starts at the first clip to annotate, or else at the first clip.
   start() {
     const { shown } = this.list;
     const first = shown.find((row) => row.state === "open") ?? shown[0];
@@ -110,12 +110,12 @@ export class Browse {
     byId("filter-count").textContent = `${shown.length} of ${rows.length} clips`;
     byId("start").disabled = shown.length === 0;
     byId("nothing").hidden = shown.length > 0;
-    byId("nothing").textContent = rows.length ? "No clip is like that. Show all shows all." : "This store has no episodes yet.";
+    byId("nothing").textContent = rows.length ? "No clip matches the filters. Show all resets them." : "This store has no episodes yet.";
     this.#render();
   }
 
   #render() {
-    if (!this.grid.clientWidth) return; // another view is shown
+    if (!this.grid.clientWidth) return; // another view is visible
     const { columns, width, rowHeight } = this.#layout();
     const { shown } = this.list;
     this.space.style.height = `${Math.ceil(shown.length / columns) * rowHeight + CELL.gap}px`;
@@ -159,7 +159,7 @@ export class Browse {
       this.cells.set(row.id, cell);
       this.space.append(cell);
     }
-    const said = row.annotation;
+    const annotation = row.annotation;
     cell.querySelector(".cell-name").textContent = shortened(row.id);
     cell.querySelector(".cell-name").title = row.id;
     const facts = row.damage ? "cannot be read: click for why" : `${row.source.replace("_", " ")} · ${row.frames} frames`;
@@ -167,13 +167,13 @@ export class Browse {
     cell.querySelector(".cell-facts").title = row.damage ?? "";
     const state = cell.querySelector(".state");
     state.dataset.state = row.state;
-    const quality = said && !said.discard && said.quality !== "good" ? ` · ${said.quality}` : "";
-    state.textContent = row.state === "annotated" ? `boundary ${said.boundary}${quality}` : STATES[row.state];
+    const quality = annotation && !annotation.discard && annotation.quality !== "good" ? ` · ${annotation.quality}` : "";
+    state.textContent = row.state === "annotated" ? `boundary ${annotation.boundary}${quality}` : STATES[row.state];
     return cell;
   }
 }
 
-// Ids often differ in their ends only.
+// Keeps the end of an id, because ids often differ only there.
 function shortened(id) {
   return id.length <= NAME ? id : `${id.slice(0, 12)}…${id.slice(13 - NAME)}`;
 }

@@ -1,11 +1,11 @@
-// One clip's pictures: the store's JPEG bytes, fetched in batches and decoded when they are looked at.
+// One clip's pictures: the store's JPEG bytes, fetched in batches and decoded when shown.
 
 import { getBytes } from "/static/shell/api.js";
 
 const BATCH = 32; // frames of all cameras in one request: 1.3 s of the clip
 const KEPT_PIXELS = 80e6; // decoded pictures kept: 320 MB, about 80 frames of three 640x480 cameras
 
-// Decoded pictures of all clips, the least recently shown one first.
+// Decoded pictures of all clips, least recently shown first.
 class Decoded {
   #kept = new Map();
   #pixels = 0;
@@ -53,7 +53,7 @@ export class ClipFrames {
     this.length = row.frames;
   }
 
-  // The pictures of one frame, in the order of the cameras; all of them are of this very frame.
+  // The pictures of one frame, in the order of the cameras.
   pictures(frame) {
     return Promise.all(this.cameras.map((_, camera) => this.#picture(camera, frame)));
   }
@@ -70,12 +70,12 @@ export class ClipFrames {
       const path = `/api/clips/${encodeURIComponent(this.id)}/frames?first=${number * BATCH}&count=${BATCH}`;
       const batch = getBytes(path, this.#dropped.signal).then(split);
       this.#batches.set(number, batch);
-      batch.catch(() => this.#batches.delete(number)); // the next look tries again
+      batch.catch(() => this.#batches.delete(number)); // the next access retries
     }
     return this.#batches.get(number);
   }
 
-  // All bytes, nearest to `frame` first; decodes that frame too.
+  // Fetches all bytes, nearest to `frame` first, and decodes that frame.
   async load(frame) {
     await this.pictures(frame);
     const centre = Math.floor(frame / BATCH);

@@ -1,4 +1,4 @@
-// The line above the pictures: which clip this is, who annotated it, and whether somebody has done so meanwhile.
+// The line above the pictures: the clip, its annotator, and whether someone else annotated it meanwhile.
 
 import { byId } from "/static/shell/elements.js";
 import { STATES } from "/static/annotate/clip_list.js";

@@ -1,4 +1,4 @@
-// The clips of the store as this annotator may see them, the filter over them, and which one comes next.
+// The clips visible to this annotator, their filter and their order.
 
 export const ALL = "";
 export const STATES = { open: "to annotate", annotated: "annotated", discarded: "discarded", success: "no boundary", damaged: "damaged" };
@@ -10,7 +10,7 @@ export class ClipList extends EventTarget {
     this.byId = new Map();
     this.filter = { text: "", source: ALL, task: ALL, state: ALL, quality: ALL };
     this.shown = [];
-    this.queue = []; // ids in the order in which clips are gone through
+    this.queue = []; // ids in the order of annotation
   }
 
   fill(rows) {
@@ -51,7 +51,7 @@ export class ClipList extends EventTarget {
     return [...new Set(this.rows.map((row) => row[field]).filter(Boolean))].sort();
   }
 
-  // From now on clips come in the order of the list as it is filtered now, whatever becomes of their state.
+  // Fixes the order of clips to the list as filtered now, even if their state changes.
   takeQueue() {
     this.queue = this.shown.filter((row) => row.state !== "damaged").map((row) => row.id);
   }
@@ -67,13 +67,13 @@ export class ClipList extends EventTarget {
     return onwards.find((other) => other !== leavingOut && this.byId.get(other)?.state === "open");
   }
 
-  // A clip that cannot be opened, or not any more: nothing leads to it.
+  // Removes a clip that cannot be opened from the order.
   leaveOut(id, damage) {
     this.queue = this.queue.filter((other) => other !== id);
     this.update({ ...this.byId.get(id), has_boundary: false, state: "damaged", damage });
   }
 
-  // What Enter leads to, once and twice: these are fetched ahead.
+  // The next two clips after Enter, which are prefetched.
   ahead(id) {
     const first = this.nextOpen(id) ?? this.neighbour(id, 1);
     const second = first && (this.nextOpen(first, id) ?? this.neighbour(first, 1));
@@ -88,6 +88,6 @@ export class ClipList extends EventTarget {
 }
 
 function searchedText(row) {
-  const said = row.annotation;
-  return [row.id, row.operator, row.task, said?.annotator, said?.note].filter(Boolean).join(" ").toLowerCase();
+  const annotation = row.annotation;
+  return [row.id, row.operator, row.task, annotation?.annotator, annotation?.note].filter(Boolean).join(" ").toLowerCase();
 }

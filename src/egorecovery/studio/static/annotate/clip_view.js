@@ -11,7 +11,7 @@ import { Player } from "/static/annotate/player.js";
 import { Timeline } from "/static/annotate/timeline.js";
 
 const QUALITIES = ["good", "fair", "poor"];
-const UNPROCESSABLE = 422; // what the app answers where an episode cannot be read
+const UNPROCESSABLE = 422; // the status if an episode cannot be read
 
 export class ClipView {
   #drafts = new Drafts();
@@ -62,7 +62,7 @@ export class ClipView {
     }
   }
 
-  // No clip: no key and no button may act on the one that was shown before.
+  // Without a clip, no key or button may act on the previous one.
   #blank(id) {
     this.clip = null;
     this.player.close();
@@ -73,23 +73,23 @@ export class ClipView {
     const { frames, answer } = this.opened.get(id);
     const { row: fetched, motion } = await answer;
     if (this.wanted !== id) return; // another one was opened meanwhile
-    const row = this.list.byId.get(id) ?? fetched; // newer than what was fetched ahead
-    const said = row.annotation;
+    const row = this.list.byId.get(id) ?? fetched; // newer than the prefetched row
+    const annotation = row.annotation;
     const draft = this.#drafts.take(row);
     this.clip = {
       id,
       row,
       motion,
       seen: row.revision,
-      boundary: row.has_boundary ? (said?.boundary ?? motion.candidate?.frame ?? null) : null,
-      quality: said?.quality ?? "good",
+      boundary: row.has_boundary ? (annotation?.boundary ?? motion.candidate?.frame ?? null) : null,
+      quality: annotation?.quality ?? "good",
       changed: Boolean(draft),
       reviewing: row.state !== "open",
     };
-    byId("note").value = draft?.note ?? said?.note ?? "";
+    byId("note").value = draft?.note ?? annotation?.note ?? "";
     if (draft) {
       Object.assign(this.clip, { boundary: draft.boundary, quality: draft.quality });
-      this.toast("What you changed on this clip is not saved yet.");
+      this.toast("Your changes to this clip are not saved yet.");
     }
     this.timeline.open(motion, row.frames, row.has_boundary);
     this.bars.open(motion.intent_m, row.active);
@@ -104,7 +104,7 @@ export class ClipView {
     try {
       await this.opened.fetchAhead(id, this.player.frame, () => this.clip?.id === id);
     } catch (error) {
-      // A clip that cannot be read says so when it is its turn.
+      // An unreadable clip reports its error when it is opened.
       if (error.name !== "AbortError" && error.status !== UNPROCESSABLE) this.toast(error.message, "error");
     }
   }
@@ -188,7 +188,7 @@ export class ClipView {
     this.setQuality(QUALITIES[(QUALITIES.indexOf(this.clip.quality) + 1) % QUALITIES.length]);
   }
 
-  #said(changes) {
+  #annotation(changes) {
     const { boundary, quality } = this.clip;
     return { boundary, quality, discard: false, note: byId("note").value.trim(), ...changes };
   }
@@ -197,20 +197,20 @@ export class ClipView {
     const { clip } = this;
     if (!clip.row.has_boundary) return this.#goOn();
     if (clip.boundary === null) return this.toast("Set the boundary first: B sets it at this frame.", "error");
-    if (await this.#save(this.#said())) this.#goOn();
+    if (await this.#save(this.#annotation())) this.#goOn();
   }
 
   async discard() {
     const restoring = this.clip.row.state === "discarded";
     const { id } = this.clip;
-    const said = restoring ? { withdraw: true } : this.#said({ discard: true, boundary: null });
-    if (!(await this.#save(said))) return;
+    const changes = restoring ? { withdraw: true } : this.#annotation({ discard: true, boundary: null });
+    if (!(await this.#save(changes))) return;
     if (restoring) return this.#describe();
-    this.toast(`Discarded ${id}. Undo brings it back.`);
+    this.toast(`Discarded ${id}. Undo restores it.`);
     this.#goOn();
   }
 
-  async #save(said) {
+  async #save(changes) {
     if (this.saving || this.wanted !== this.clip.id) return false; // the next clip is on its way
     if (!this.session.annotator) {
       this.askName();
@@ -219,10 +219,10 @@ export class ClipView {
     const { clip } = this;
     this.saving = true;
     try {
-      this.#saved(clip, await this.session.save(clip.id, clip.seen, said));
+      this.#saved(clip, await this.session.save(clip.id, clip.seen, changes));
       return true;
     } catch (error) {
-      if (error.status === 409) return await this.#resolve(clip, said, error.answer.theirs);
+      if (error.status === 409) return await this.#resolve(clip, changes, error.answer.theirs);
       this.toast(`Not saved: ${error.message}`, "error");
       return false;
     } finally {
@@ -236,19 +236,19 @@ export class ClipView {
     this.progress(progress);
   }
 
-  async #resolve(clip, said, theirs) {
+  async #resolve(clip, changes, theirs) {
     if (!theirs) {
-      this.toast("Not saved: the annotations on disk are other ones now. Look again, then save.", "error");
+      this.toast("Not saved: the annotations on disk have changed. Check the clip, then save again.", "error");
       await this.reload();
       await this.open(clip.id);
       return false;
     }
-    const mine = { annotator: this.session.annotator, quality: "good", note: "", ...said };
+    const mine = { annotator: this.session.annotator, quality: "good", note: "", ...changes };
     const choice = await resolveConflict(clip.id, mine, theirs);
     if (choice === "mine") {
       clip.seen = theirs.revision;
       this.saving = false;
-      return this.#save(said);
+      return this.#save(changes);
     }
     this.list.update(await this.session.row(clip.id));
     if (choice === "theirs") {
@@ -260,13 +260,13 @@ export class ClipView {
     return false;
   }
 
-  // What somebody else saved becomes what is shown here.
+  // Shows another person's saved annotation.
   #adopt() {
     this.clip.changed = false;
     this.open(this.clip.id);
   }
 
-  // From a clip that was still open to the next such one; while looking through, to the next in the list.
+  // Goes from an open clip to the next open one; from an annotated clip to the next in the list.
   #goOn() {
     const { id, reviewing } = this.clip;
     const next = reviewing ? this.list.neighbour(id, 1) : this.list.nextOpen(id);

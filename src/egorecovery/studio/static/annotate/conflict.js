@@ -1,4 +1,4 @@
-// Two people, or two tabs, saved the same clip: both values are shown, and one of them is chosen.
+// A conflict: two people or tabs saved the same clip. Shows both values and lets the user choose.
 
 import { byId, element } from "/static/shell/elements.js";
 
@@ -9,7 +9,7 @@ const spoken = (value) => (value === null || value === "" ? "none" : value === t
 // Resolves to "theirs", "mine" or "look".
 export function resolveConflict(clip, mine, theirs) {
   const dialog = byId("conflict-dialog");
-  byId("conflict-what").textContent = `${clip}: nothing was overwritten. Which annotation is to be used?`;
+  byId("conflict-what").textContent = `${clip}: nothing was overwritten. Which annotation should be used?`;
   const rows = Object.entries(FIELDS).map(([field, words]) => {
     const [ours, other] = [spoken(mine[field]), spoken(theirs[field])];
     const differs = ours === other ? "" : "differs";

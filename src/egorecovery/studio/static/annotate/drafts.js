@@ -1,4 +1,4 @@
-// What was changed on clips that were left without saving; kept as long as the page is open.
+// Unsaved changes to clips, kept while the page is open.
 
 export class Drafts {
   #kept = new Map();
@@ -7,7 +7,7 @@ export class Drafts {
     this.#kept.set(id, { seen, boundary, quality, note });
   }
 
-  // The draft of a clip, unless somebody saved the clip since.
+  // The draft of a clip, unless the clip was saved since.
   take({ id, revision }) {
     const draft = this.#kept.get(id);
     this.#kept.delete(id);

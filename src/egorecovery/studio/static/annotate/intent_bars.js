@@ -1,4 +1,4 @@
-// The intent target at the playhead: one bar for each DCT coefficient, in centimetres, on the clip's own scale.
+// Plots the intent target at the playhead: one bar per DCT coefficient, in centimetres, scaled per clip.
 
 import { colour, smallFont } from "/static/shell/elements.js";
 
@@ -17,7 +17,7 @@ export class IntentBars {
     this.most = Math.max(...intent_m.flat(), 0.01);
   }
 
-  // Coloured where the frame trains the policy, grey where it does not.
+  // Coloured if the frame is used in training, grey otherwise.
   show(frame, valid) {
     const values = this.intent_m[frame];
     const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
@@ -43,8 +43,8 @@ export class IntentBars {
   }
 
   #name(index, count) {
-    const each = count / this.active.length;
-    const side = this.active.length > 1 ? `${this.active[Math.floor(index / each)][0].toUpperCase()} ` : "";
-    return `${side}k${index % each}`;
+    const perSide = count / this.active.length;
+    const side = this.active.length > 1 ? `${this.active[Math.floor(index / perSide)][0].toUpperCase()} ` : "";
+    return `${side}k${index % perSide}`;
   }
 }

@@ -1,4 +1,4 @@
-// Puts the views together: which one is shown, who annotates, the keys, and news from other tabs.
+// Connects the views: navigation, annotator, keys, and changes from other tabs.
 
 import { byId, element } from "/static/shell/elements.js";
 import { Help, keyText } from "/static/shell/help.js";
@@ -11,10 +11,10 @@ import { ClipView } from "/static/annotate/clip_view.js";
 import { Session } from "/static/annotate/session.js";
 
 const TOAST_MS = 4000;
-const LOOK_AGAIN_MS = 2000; // for the app, after the connection broke
+const LOOK_AGAIN_MS = 2000; // delay before reconnecting to the app
 const INTRO = [
   "The boundary is the last frame of the correction. Everything up to it is shaded; the purple mark is the automatic candidate.",
-  "Enter keeps the boundary and goes to the next clip. The mouse does everything as well: drag the orange handle, click or drag in the curve, turn the wheel for single frames.",
+  "Enter keeps the boundary and goes to the next clip. With the mouse: drag the orange handle, click or drag in the curve, turn the wheel for single frames.",
 ];
 
 const session = new Session();
@@ -41,7 +41,7 @@ function unquoted(text) {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // somebody typed it: it names no clip, which is said below
+    return text; // a typed address that names no clip, which is reported below
   }
 }
 
@@ -194,7 +194,7 @@ function help(name) {
   new Help(byId("help-dialog"), keys, INTRO, showKeys).open();
 }
 
-// The buttons teach their keys.
+// Buttons show their keys.
 function showKeys() {
   for (const button of document.querySelectorAll("[data-action]")) {
     const { words } = annotateKeys.actions[button.dataset.action];
@@ -237,7 +237,7 @@ function listen() {
     toggleTheme();
     view.player.dispatchEvent(new Event("moved"));
   };
-  // After a click with the mouse, keys belong to the page again, not to the button.
+  // After a mouse click, keys go to the page again, not to the button.
   document.addEventListener("click", (event) => {
     const control = event.target.closest("button, input[type=checkbox]");
     if (event.detail > 0 && control && !control.closest("dialog")) control.blur();
@@ -246,11 +246,11 @@ function listen() {
   showKeys();
 }
 
-// ---- news from other tabs and annotators
+// ---- changes from other tabs and annotators
 
 function hear(again = false) {
   const socket = new WebSocket(`ws://${location.host}/api/changes`);
-  socket.onopen = () => again && reload(); // whatever was missed
+  socket.onopen = () => again && reload(); // changes missed meanwhile
   socket.onmessage = async (event) => {
     for (const [id, revision] of Object.entries(JSON.parse(event.data).revisions)) {
       const known = list.byId.get(id);

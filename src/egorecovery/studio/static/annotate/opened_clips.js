@@ -1,4 +1,4 @@
-// The clips in memory: the one that is shown, the next two, which are fetched ahead, and the last two.
+// Clips in memory: the current one, the next two, which are prefetched, and the last two.
 
 import { ClipFrames } from "/static/annotate/clip_frames.js";
 
@@ -11,12 +11,12 @@ export class OpenedClips {
     Object.assign(this, { session, list });
   }
 
-  // Asks for a clip, or takes what was asked for before.
+  // Requests a clip, or returns the earlier request.
   get(id) {
     const row = this.list.byId.get(id);
     if (!row) throw new Error(`there is no clip ${id} in this store`);
     const held = this.#held.get(id) ?? { frames: new ClipFrames(row), answer: this.session.clip(id) };
-    held.answer.catch(() => this.#held.delete(id)); // the next look asks again
+    held.answer.catch(() => this.#held.delete(id)); // the next access retries
     this.#held.delete(id);
     this.#held.set(id, held);
     for (const [other, { frames }] of this.#held) {
@@ -27,7 +27,7 @@ export class OpenedClips {
     return held;
   }
 
-  // All bytes of the clip that is shown first, then those of the two that come next, while `isShown()`.
+  // Fetches all bytes of the current clip, then those of the next two, while `isShown()`.
   async fetchAhead(id, frame, isShown) {
     await this.get(id).frames.load(frame);
     for (const next of this.list.ahead(id)) {

@@ -1,4 +1,4 @@
-// Playing a clip as an annotator does: by steps, at a speed, and in a loop around the boundary.
+// Playback of a clip: steps, speed, and a loop around the boundary.
 
 import { byId } from "/static/shell/elements.js";
 
@@ -64,12 +64,12 @@ export class Playback {
     this.player.play();
   }
 
-  // The boundary was moved to `frame`: a running loop goes with it, otherwise the playhead does.
+  // Follows a boundary moved to `frame`: with a running loop, or else with the playhead.
   follow(frame) {
     if (!this.moveLoop()) this.scrub(frame);
   }
 
-  // Whether a loop is running, which now is around the boundary as it stands.
+  // Moves a running loop to the current boundary. Returns whether a loop is running.
   moveLoop() {
     if (!this.looping || !this.player.playing) return false;
     this.player.stretch = this.#stretch();

@@ -1,4 +1,4 @@
-// The playhead: draws one frame of every camera at once, plays at a speed, loops over a stretch of frames.
+// The player: draws one frame of every camera, plays at a speed, loops over a range of frames.
 
 import { element } from "/static/shell/elements.js";
 
@@ -50,7 +50,7 @@ export class Player extends EventTarget {
     this.#draw();
   }
 
-  // Draws until the frame that is wanted is the one that is shown; frames that were passed meanwhile are left out.
+  // Draws until the wanted frame is shown. Frames passed meanwhile are skipped.
   async #draw() {
     if (this.#drawing) return;
     this.#drawing = true;
@@ -69,7 +69,7 @@ export class Player extends EventTarget {
       }
     } catch (error) {
       this.pause();
-      this.#blank(); // rather than another clip's picture
+      this.#blank(); // do not show another clip's picture
       if (error.name !== "AbortError") this.dispatchEvent(new CustomEvent("failed", { detail: error }));
     } finally {
       this.#drawing = false;
@@ -136,7 +136,7 @@ export class Player extends EventTarget {
     const [first, last] = this.#range();
     const passed = ((performance.now() - this.#playing.at_ms) / 1000) * this.rateHz * this.speed;
     let frame = this.#playing.from + Math.floor(passed);
-    if (frame > last && this.frame < last) frame = last; // is always shown, however fast
+    if (frame > last && this.frame < last) frame = last; // the last frame is always shown
     else if (frame > last) {
       if (!this.stretch) {
         this.seek(last);

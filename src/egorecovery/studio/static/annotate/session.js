@@ -1,4 +1,4 @@
-// Who annotates, what they may see, and their undo list; everything else is asked of the app.
+// The annotator, what they may see, and their undo list. All other state is in the app.
 
 import { getJson, postJson } from "/static/shell/api.js";
 
@@ -39,21 +39,21 @@ export class Session {
   }
 
   // Saves one clip's annotation and makes it undoable.
-  async save(id, seenRevision, said) {
-    const answer = await this.#post(id, "annotation", { seen_revision: seenRevision, ...said });
-    // Not `seenRevision`: a save with the candidate hidden may follow one of somebody else that was never seen here.
+  async save(id, seenRevision, annotation) {
+    const answer = await this.#post(id, "annotation", { seen_revision: seenRevision, ...annotation });
+    // Not `seenRevision`: with the candidate hidden, a save may follow an unseen one of another person.
     const after = answer.row.revision;
     this.#keepUndos([...this.undos(), { clip: id, before: after - 1, after }]);
     return answer;
   }
 
-  // Takes back the last save of this tab; an ApiError with status 409 where somebody saved since.
+  // Undoes the last save of this tab. Fails with status 409 if someone saved since.
   async undo() {
     const undos = this.undos();
     const last = undos.pop();
     const revisions = { to_revision: last.before, seen_revision: last.after };
     const answer = await this.#post(last.clip, "undo", revisions);
-    // The clip says again what it said at `before`, under a new number.
+    // The clip now has the annotation of `before` under a new revision.
     for (const undo of undos) {
       if (undo.clip === last.clip && undo.after === last.before) undo.after = answer.row.revision;
     }
@@ -65,12 +65,12 @@ export class Session {
     this.#keepUndos(this.undos().slice(0, -1));
   }
 
-  #post(id, what, said) {
+  #post(id, what, change) {
     const who = { annotator: this.annotator, independent: this.independent };
-    return postJson(`/api/clips/${encodeURIComponent(id)}/${what}`, { ...who, ...said });
+    return postJson(`/api/clips/${encodeURIComponent(id)}/${what}`, { ...who, ...change });
   }
 
-  // In the tab's own storage: it survives a reload, and two tabs do not undo each other's work.
+  // Stored per tab: it survives a reload, and tabs do not undo each other's work.
   undos() {
     return JSON.parse(sessionStorage.getItem(this.#undoName()) ?? "[]");
   }

@@ -1,4 +1,4 @@
-// Motion energy over the clip, with the recovery phase, valid intent windows, candidate, boundary and playhead.
+// Plots motion energy with recovery phase, valid intent windows, candidate, boundary and playhead.
 
 import { colour, smallFont } from "/static/shell/elements.js";
 
@@ -35,7 +35,7 @@ export class Timeline extends EventTarget {
     this.draw();
   }
 
-  // Frame t fills the stretch from edge(t) to edge(t + 1).
+  // Frame t spans edge(t) to edge(t + 1).
   #edge(frame) {
     return SIDE + (frame / this.frames) * (this.root.clientWidth - 2 * SIDE);
   }
@@ -67,7 +67,7 @@ export class Timeline extends EventTarget {
   }
 
   #dragBoundary() {
-    // The handle stands on the right edge of the boundary's frame: half a frame back is inside that frame.
+    // The handle is at the right edge of the boundary's frame, so half a frame is subtracted.
     const half = () => (this.#edge(1) - this.#edge(0)) / 2;
     const drag = (event) => this.#tell("boundary", this.#frameAt(event.clientX - half()));
     this.handle.addEventListener("pointerdown", (event) => {
@@ -121,7 +121,7 @@ export class Timeline extends EventTarget {
     pen.fillRect(this.#edge(0), TOP, this.#edge(this.boundary + 1) - this.#edge(0), bottom - TOP);
   }
 
-  // Speed, not its square: pauses and slow motion can then be told apart.
+  // Speed, not its square, so that pauses and slow motion look different.
   #curve(pen, bottom) {
     const speed = this.#motion.energy.map(Math.sqrt);
     const most = Math.max(...speed, 1e-9);
@@ -188,7 +188,7 @@ export class Timeline extends EventTarget {
     pen.lineTo(x, bottom);
     pen.stroke();
     pen.setLineDash([]);
-    pen.fillStyle = colour("candidate"); // stays visible where the boundary covers the line
+    pen.fillStyle = colour("candidate"); // stays visible below the boundary
     pen.beginPath();
     pen.moveTo(x - 8, bottom);
     pen.lineTo(x, bottom - 12);
@@ -207,7 +207,7 @@ export class Timeline extends EventTarget {
     pen.fill();
   }
 
-  // What a screen reader hears, and where the focus ring is drawn.
+  // Updates the ARIA values and the position of the focus ring.
   #sliders() {
     this.playhead.style.left = `${this.#edge(this.frame + 0.5)}px`;
     this.playhead.setAttribute("aria-valuenow", this.frame);

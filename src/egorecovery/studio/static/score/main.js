@@ -1,4 +1,4 @@
-// Puts the page together: whose turn it is, the film, the verdict, the keys.
+// The scoring page: connects session state, video, verdict and keys.
 
 import { byId, element } from "/static/shell/elements.js";
 import { Help, keyText } from "/static/shell/help.js";
@@ -10,17 +10,17 @@ import { Queue } from "/static/score/queue.js";
 import { showRules } from "/static/score/rules.js";
 
 const TOAST_MS = 4000;
-const UNBLIND = "All is decided. Unblind with: egorecovery score SESSION --export FOLDER";
+const UNBLIND = "All videos are decided. Unblind with: egorecovery score SESSION --export FOLDER";
 const RATER = "egorecovery rater";
 const INTRO = [
-  "Watch the video, judge by the rules beside it, press 1 or 0: the next video begins. Nothing tells you whose rollout it is.",
-  "Write a note before the verdict, Enter leaves it. U takes the last verdict back and shows its video again.",
+  "Watch the video, judge by the rules beside it, press 1 or 0: the next video begins. The policy's name is hidden.",
+  "Write a note before the verdict; Enter leaves it. U undoes the last verdict and shows its video again.",
 ];
 
 const queue = new Queue();
 const player = new FilmPlayer([...document.querySelectorAll("#screen video")]);
 const controls = new Controls(player);
-const drafts = new Map(); // id -> note of a video that was left without a verdict
+const drafts = new Map(); // id -> note of a video without a verdict
 let shown; // id of the video on the screen
 let busy = false;
 
@@ -34,7 +34,7 @@ function toast(text, kind = "note", stay = false) {
   if (!stay) toastEnd = setTimeout(() => (line.hidden = true), TOAST_MS);
 }
 
-// Saving a changed note, or looking for news: what a person decides meanwhile waits for it instead of being dropped.
+// A pending save or refresh. A decision made meanwhile waits for it and is not dropped.
 let background = Promise.resolve();
 function meanwhile(what) {
   background = background
@@ -43,7 +43,7 @@ function meanwhile(what) {
     .then(() => render());
 }
 
-// One decision at a time; a key that is pressed meanwhile is not meant for the video that comes next.
+// One decision at a time. A key pressed meanwhile must not apply to the next video.
 async function once(what) {
   if (busy) return;
   busy = true;
@@ -113,7 +113,7 @@ function renderAll() {
   byId("all").replaceChildren(...buttons);
 }
 
-// What is said in place of a video: there is nothing to do now, or something else comes first.
+// The message shown instead of a video, if there is nothing to score now.
 function stateMessage() {
   const { session, role, videos, by } = queue;
   if (!by) return [];
@@ -126,7 +126,7 @@ function stateMessage() {
   const command = element("p", {}, "Unblind from the terminal: ", element("code", {}, "egorecovery score SESSION --export FOLDER"));
   if (session.unblinded) return say("This session has been unblinded. Its ratings are closed.", ...agreement);
   if (role === "adjudicator") {
-    if (!session.complete) return say("Adjudication begins when every rater has scored every video.", whoIsWhere());
+    if (!session.complete) return say("Adjudication begins when every rater has scored every video.", raterProgress());
     if (!session.adjudicating) {
       if (!session.disagreements) return say("There is nothing to adjudicate.", ...agreement, command);
       const begin = element("button", { class: "primary", id: "begin", onclick: beginAdjudication }, "Close the ratings and adjudicate");
@@ -143,12 +143,12 @@ function stateMessage() {
   return undefined;
 }
 
-function whoIsWhere() {
+function raterProgress() {
   const { raters, raters_wanted: wanted, videos } = queue.session;
-  const said = raters.map(({ name, rated }) => element("li", {}, `${name}: ${rated} of ${videos}`));
+  const items = raters.map(({ name, rated }) => element("li", {}, `${name}: ${rated} of ${videos}`));
   const absent = wanted - raters.length;
-  if (absent > 0) said.push(element("li", {}, `${absent} more rater${absent > 1 ? "s" : ""} to begin`));
-  return element("ul", { style: null }, ...said);
+  if (absent > 0) items.push(element("li", {}, `${absent} more rater${absent > 1 ? "s" : ""} to begin`));
+  return element("ul", { style: null }, ...items);
 }
 
 function show(place, how) {
@@ -205,7 +205,7 @@ function changeRole(role) {
 // ---- who scores
 
 function askName() {
-  // No submit buttons: Enter in the field would press the first of them, and somebody be taken for another.
+  // No submit buttons: Enter in the field would press the first one and select the wrong person.
   const known = (queue.session?.raters ?? []).map(({ name }) =>
     element("button", { type: "button", onclick: () => (byId("name-dialog").close(), become(name)) }, name),
   );
@@ -260,7 +260,7 @@ byId("note").addEventListener("change", () => {
   const video = queue.current;
   if (video?.verdict && shown === video.id) meanwhile(() => queue.rate(video, video.verdict, byId("note").value));
 });
-// After a click with the mouse keys belong to the page again: Space must play, not press the button once more.
+// After a mouse click, keys go to the page again: Space must play, not press the button again.
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (event.detail > 0 && button && !button.closest("dialog")) button.blur();

@@ -1,4 +1,4 @@
-// The videos of one person in their order, what they have said, and the requests that change it.
+// One person's videos in order, their ratings, and the requests that change them.
 
 import { getJson, postJson } from "/static/shell/api.js";
 
@@ -25,7 +25,7 @@ export class Queue extends EventTarget {
     return this.session;
   }
 
-  // Fetches the videos; shows the first that is open, or stays where it is.
+  // Fetches the videos. Shows the first open one, or stays at the current one.
   async load({ stay = false } = {}) {
     const who = new URLSearchParams({ by: this.by, role: this.role });
     const [answer] = await Promise.all([getJson(`/api/queue?${who}`), this.about()]);
@@ -39,7 +39,7 @@ export class Queue extends EventTarget {
     return video && { src: `/api/videos/${video.id}`, frames: video.frames, rate_hz: video.rate_hz };
   }
 
-  // The place of the next video without a verdict, from `start` on and then from the beginning; -1 if there is none.
+  // The index of the next video without a verdict, from `start` on, then from the beginning; -1 if none.
   #open(start) {
     for (let step = 0; step < this.videos.length; step += 1) {
       const place = (start + step) % this.videos.length;
@@ -62,8 +62,8 @@ export class Queue extends EventTarget {
   async rate(video, verdict, note) {
     const { by, role } = this;
     try {
-      const said = { by, role, video: video.id, verdict, note, seen_revision: video.revision };
-      this.#take(await postJson("/api/ratings", said));
+      const rating = { by, role, video: video.id, verdict, note, seen_revision: video.revision };
+      this.#take(await postJson("/api/ratings", rating));
     } catch (error) {
       if (error.status === 409) this.#take(error.answer);
       throw error;

@@ -1,4 +1,4 @@
-// The panel beside the film: the task's written criteria, and in adjudication what the raters said.
+// The panel beside the video: the task's written criteria and, in adjudication, the ratings.
 
 import { element } from "/static/shell/elements.js";
 

@@ -1,4 +1,4 @@
-// Requests to this app. Errors carry the server's own words and its status.
+// Requests to the app. Errors carry the server's message and status.
 
 export class ApiError extends Error {
   constructor(status, answer) {

@@ -1,4 +1,4 @@
-// Building elements. Text is always set as text, so names and notes cannot become markup.
+// Creates elements. Text is always set as text, so names and notes cannot become markup.
 
 export const byId = (id) => document.getElementById(id);
 

@@ -1,4 +1,4 @@
-// The help dialog: every action with its keys, each of which can be changed.
+// The help dialog: every action with its keys, which can be changed.
 
 import { element } from "/static/shell/elements.js";
 import { keyOf } from "/static/shell/keys.js";
@@ -13,11 +13,11 @@ export class Help {
   // `intro` is a list of lines; `changed` is called after a key was given to another action.
   constructor(dialog, keys, intro, changed) {
     Object.assign(this, { dialog, keys, intro, changed });
-    this.said = "";
+    this.message = "";
   }
 
   open() {
-    this.said = "";
+    this.message = "";
     this.#render();
     if (!this.dialog.open) this.dialog.showModal();
     this.dialog.querySelector(".primary").focus();
@@ -42,7 +42,7 @@ export class Help {
     this.dialog.replaceChildren(
       element("h2", { id: "help-title" }, "Help"),
       ...this.intro.map((line) => element("p", {}, line)),
-      element("p", { role: "status", class: "quiet" }, this.said),
+      element("p", { role: "status", class: "quiet" }, this.message),
       element("ul", { class: "keys" }, ...rows),
       element("p", { class: "group" }, close, reset),
     );
@@ -50,7 +50,7 @@ export class Help {
 
   #reset() {
     this.keys.reset();
-    this.said = "All keys are the usual ones again.";
+    this.message = "All keys are reset to their defaults.";
     this.changed();
     this.#render();
   }
@@ -64,13 +64,13 @@ export class Help {
     event.preventDefault();
     event.stopPropagation();
     const { words } = this.keys.actions[name];
-    if (event.key === "Escape" || event.key === "Tab") this.said = "Nothing changed.";
-    else if (event.ctrlKey || event.altKey || event.metaKey) this.said = "Keys with Ctrl, Alt or Meta belong to the browser.";
-    else if (event.key === "Shift") this.said = "Press Shift together with another key; choose Change again.";
+    if (event.key === "Escape" || event.key === "Tab") this.message = "Nothing changed.";
+    else if (event.ctrlKey || event.altKey || event.metaKey) this.message = "Keys with Ctrl, Alt or Meta belong to the browser.";
+    else if (event.key === "Shift") this.message = "Press Shift together with another key; choose Change again.";
     else {
       const loser = this.keys.remap(name, keyOf(event));
-      this.said = `${keyText(keyOf(event))}: ${words}.`;
-      if (loser) this.said += ` It did this before: ${this.keys.actions[loser].words}.`;
+      this.message = `${keyText(keyOf(event))}: ${words}.`;
+      if (loser) this.message += ` It was the key of: ${this.keys.actions[loser].words}.`;
       this.changed();
     }
     this.#render();

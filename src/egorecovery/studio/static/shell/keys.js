@@ -1,13 +1,13 @@
-// Keyboard shortcuts without Alt, Ctrl or Meta chords: inert while somebody types or a dialog is open.
-// A page gives its actions as {name: {keys, words, run, once}}; a person's own keys are kept in this browser.
-// `once`: a key that is held down acts once only, so that nobody decides on what they have not seen.
+// Keyboard shortcuts without Alt, Ctrl or Meta. Inactive while the user types or a dialog is open.
+// A page defines actions as {name: {keys, words, run, once}}. The user's own keys are stored in this browser.
+// `once`: a held key acts once, so that nobody decides on clips that they have not seen.
 
 const TYPING = new Set(["INPUT", "TEXTAREA", "SELECT"]);
 const NOT_TEXT = new Set(["checkbox", "radio", "range", "button"]);
 
 export function keyOf(event) {
   const key = event.key === " " ? "Space" : event.key.length === 1 ? event.key.toUpperCase() : event.key;
-  // A letter or sign says its shift itself; arrows and the like need it said.
+  // Shift is part of a letter or sign; other keys, such as arrows, need it as a prefix.
   return event.shiftKey && event.key.length > 1 ? `Shift+${key}` : key;
 }
 
@@ -40,7 +40,7 @@ export class Keys {
     return Object.keys(this.actions).find((name) => this.keysOf(name).includes(key));
   }
 
-  // Gives `key` to an action and takes it from whichever had it; returns that one's name, if any.
+  // Assigns `key` to an action and takes it from another. Returns the name of that other action, if any.
   remap(name, key) {
     const loser = this.actionFor(key);
     if (loser && loser !== name) this.chosen[loser] = this.keysOf(loser).filter((other) => other !== key);
@@ -59,7 +59,7 @@ export class Keys {
       if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
       if (isTyping(event.target) || document.querySelector("dialog[open]") || !isActive()) return;
       const pressed = event.target.closest?.("button, a, summary, input");
-      if (pressed && (event.key === "Enter" || event.key === " ")) return; // those activate what has the focus
+      if (pressed && (event.key === "Enter" || event.key === " ")) return; // these keys activate the focused element
       const name = this.actionFor(keyOf(event));
       if (!name) return;
       event.preventDefault();

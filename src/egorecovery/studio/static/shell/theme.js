@@ -1,4 +1,4 @@
-// Light, dark, or what the system asks for; remembered in this browser.
+// Light, dark or the system theme. The choice is stored in this browser.
 
 const NAME = "egorecovery theme";
 

@@ -1,11 +1,11 @@
-// The controls below a film: play, steps, speed, and a slider whose value is the frame.
+// The controls below a video: play, steps, speed, and a slider whose value is the frame.
 
 import { byId, element } from "/static/shell/elements.js";
 import { SPEEDS } from "/static/video/film_player.js";
 
 const DIGITS = 2;
 
-// Joins the page's own elements (see `film-controls` in the pages) to a player.
+// Connects the page's elements (see `film-controls` in the pages) to a player.
 export class Controls {
   constructor(player) {
     this.player = player;
@@ -28,7 +28,7 @@ export class Controls {
     for (const video of player.videos) video.addEventListener("click", () => player.toggle());
   }
 
-  // What every page with a film can do by key.
+  // Keys of every page with a video.
   actions() {
     const { player } = this;
     return {

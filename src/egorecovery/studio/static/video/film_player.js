@@ -1,11 +1,11 @@
-// A film that is stepped frame by frame. The next film is loaded behind the one that is shown.
+// A video player that steps frame by frame. The next video is loaded in the background.
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4, 8];
 
 export class FilmPlayer extends EventTarget {
   #active = 0;
 
-  // `videos` are two <video> elements in one place; the events "moved" and "played" say that something changed.
+  // `videos` are two stacked <video> elements. The events "moved" and "played" report changes.
   constructor(videos) {
     super();
     this.videos = videos;
@@ -26,7 +26,7 @@ export class FilmPlayer extends EventTarget {
     return !this.video.paused && !this.video.ended;
   }
 
-  // Whether the picture on the screen is the one that is wanted.
+  // Whether the wanted frame is on the screen.
   get settled() {
     return this.video.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA && !this.video.seeking;
   }
@@ -41,7 +41,7 @@ export class FilmPlayer extends EventTarget {
     return this.film ? this.film.frames / this.film.rate_hz : 0;
   }
 
-  // Shows `film` from its beginning, and gets `following` ready, if there is one.
+  // Shows `film` from its start and preloads `following`, if given.
   open(film, following) {
     this.video.pause();
     if (this.videos[1 - this.#active].getAttribute("src") === film.src) this.#active = 1 - this.#active;
@@ -71,7 +71,7 @@ export class FilmPlayer extends EventTarget {
       await this.video.play();
       this.#follow();
     } catch {
-      // paused again before it began, or not allowed yet: the button still says so
+      // Paused before it began, or not allowed yet: the button stays unchanged.
     }
   }
 
@@ -84,7 +84,7 @@ export class FilmPlayer extends EventTarget {
     else this.play();
   }
 
-  // The middle of a frame: rounding can then not show its neighbour.
+  // Seeks to the middle of a frame, so that rounding cannot show its neighbour.
   seek(frame) {
     if (!this.film) return;
     const wanted = Math.min(Math.max(Math.round(frame), 0), this.film.frames - 1);

@@ -1,4 +1,4 @@
-// Shows a film without its first rows, as large as it then can be.
+// Shows a video without its top rows, scaled to fill the space.
 
 export class Crop {
   #rows = 0;

@@ -1,4 +1,4 @@
-// Which rollouts are listed.
+// Filters of the rollout list.
 
 import { byId, element } from "/static/shell/elements.js";
 

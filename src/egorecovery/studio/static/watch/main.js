@@ -1,4 +1,4 @@
-// Puts the viewer together: the list, the film, the traces under it, the keys.
+// The viewer page: connects list, video, traces and keys.
 
 import { getJson } from "/static/shell/api.js";
 import { byId, element } from "/static/shell/elements.js";
@@ -12,7 +12,7 @@ import { fillFilters, filtered, plain } from "/static/watch/filters.js";
 import { decisionAt, Traces } from "/static/watch/traces.js";
 
 const INTRO = [
-  "Under the film: the gate, shaded where the policy takes itself to be recovering, and the intent's coefficients. A value holds from one decision to the next.",
+  "Below the video: the gate, shaded where the policy predicts recovery, and the coefficients of the intent. A value holds until the next decision.",
 ];
 
 const player = new FilmPlayer([...document.querySelectorAll("#screen video")]);
@@ -113,11 +113,11 @@ const keys = new Keys("egorecovery watch keys", {
 const help = new Help(byId("help-dialog"), keys, INTRO, () => {});
 keys.listen(document, () => true);
 player.addEventListener("moved", read);
-player.addEventListener("broken", () => toast("This browser cannot play that film; open it with another program."));
+player.addEventListener("broken", () => toast("This browser cannot play the video; open it with another program."));
 byId("trace").addEventListener("pointerdown", scrub);
 byId("trace").addEventListener("pointermove", scrub);
 byId("filters").addEventListener("input", list);
-byId("filters").addEventListener("reset", () => setTimeout(list)); // after the fields are empty
+byId("filters").addEventListener("reset", () => setTimeout(list)); // after the fields are cleared
 byId("filters").addEventListener("submit", (event) => event.preventDefault());
 byId("next").addEventListener("click", () => go(1));
 byId("previous").addEventListener("click", () => go(-1));
@@ -126,7 +126,7 @@ byId("theme").addEventListener("click", () => {
   toggleTheme();
   read();
 });
-// After a click with the mouse keys belong to the page again.
+// After a mouse click, keys go to the page again.
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (event.detail > 0 && button && !button.closest("dialog")) button.blur();

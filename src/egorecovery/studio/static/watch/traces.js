@@ -1,17 +1,17 @@
-// Gate and intent over the time of a rollout, with the playhead. One value holds from a decision to the next.
+// Plots gate and intent over a rollout, with the playhead. A value holds until the next decision.
 
 import { colour } from "/static/shell/elements.js";
 
 const GATE_SHARE = 0.55; // of the height; the intent has the rest
-const LEFT = 52; // pixels for the names
+const LEFT = 52; // pixels for the labels
 const PAD = 6;
 const INTENT_COLOURS = ["accent", "recovery", "valid", "candidate"];
 
-// The number of the decision in force at a frame; -1 before the first.
+// The index of the decision in force at a frame; -1 before the first.
 export function decisionAt(rollout, frame) {
-  let found = -1;
-  while (found + 1 < rollout.decided_at.length && rollout.decided_at[found + 1] <= frame) found += 1;
-  return found;
+  let index = -1;
+  while (index + 1 < rollout.decided_at.length && rollout.decided_at[index + 1] <= frame) index += 1;
+  return index;
 }
 
 export class Traces {
@@ -26,7 +26,7 @@ export class Traces {
     this.draw();
   }
 
-  // The frame under a place of the mouse.
+  // The frame under the mouse.
   frameAt(event) {
     const box = this.canvas.getBoundingClientRect();
     const along = (event.clientX - box.left - LEFT) / (box.width - LEFT - PAD);
@@ -52,7 +52,7 @@ export class Traces {
     return left + ((right - left) * frame) / Math.max(this.rollout.frames - 1, 1);
   }
 
-  // A line in steps through the values.
+  // Draws the values as a step function.
   #steps(pen, values, box, yOf) {
     const { decided_at: at, frames } = this.rollout;
     pen.beginPath();

@@ -1,4 +1,4 @@
-"""Pictures on their way into a recording or an episode: fitted to the square that is wanted, then JPEG."""
+"""Fits pictures to the required square on their way into a recording or an episode, and encodes them as JPEG."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -19,7 +19,7 @@ def raw_camera(
     fit: PictureFit | None = None,
     depth_mm: UInt16[ndarray, "N h w"] | None = None,
 ) -> RawCamera:
-    """Decoded pictures, one at a time, as a camera whose pictures are already fitted."""
+    """A camera of decoded pictures, which are fitted one at a time."""
     pictures = map(fit.apply, images) if fit else images
     return RawCamera(
         frames=JpegFrames.encode(pictures),
@@ -30,7 +30,7 @@ def raw_camera(
 
 
 def fitted(stream: CameraStream, fit: PictureFit | None) -> CameraStream:
-    """The same pictures through the rule. Those of the right size stay as they are, byte for byte."""
+    """A stream with fitted pictures. Pictures of the right size stay byte for byte."""
     if fit is None:
         return stream
     depth_mm = None if stream.depth_mm is None else _depth(stream.depth_mm, fit)
@@ -45,7 +45,7 @@ def fitted(stream: CameraStream, fit: PictureFit | None) -> CameraStream:
 
 
 def _each_once(frames: JpegFrames, fit: PictureFit) -> Iterator[UInt8[ndarray, "S S 3"]]:
-    """A frame that is shown again, because the camera is slower than the grid, is not decoded again."""
+    """Fitted pictures. A frame that repeats, because the camera is slower than the grid, is decoded once."""
     least_hw = fit.least_hw(*frames.size_hw)
     encoded, picture = frames.encoded(0), fit.apply(frames.shrunk(0, least_hw))
     for index in range(len(frames)):
@@ -55,4 +55,6 @@ def _each_once(frames: JpegFrames, fit: PictureFit) -> Iterator[UInt8[ndarray, "
 
 
 def _depth(depth_mm: UInt16[ndarray, "N h w"], fit: PictureFit | None) -> UInt16[ndarray, "N _ _"]:
-    return np.asarray(depth_mm) if fit is None else np.stack([fit.apply_depth(each) for each in np.asarray(depth_mm)])
+    if fit is None:
+        return np.asarray(depth_mm)
+    return np.stack([fit.apply_depth(map_mm) for map_mm in np.asarray(depth_mm)])

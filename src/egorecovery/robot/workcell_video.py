@@ -1,4 +1,4 @@
-"""A film of the workcell under control, rendered after it: rendering during control would delay the robot."""
+"""A video of the workcell under control. It is rendered afterwards, because rendering would delay the control."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,26 +15,26 @@ from egorecovery.workcell.workcell import Workcell
 
 
 @dataclass(frozen=True, eq=False)
-class _FilmFrame:
+class _VideoFrame:
     """One control cycle."""
 
-    position: NDArray[np.float64]  # of all joints and objects, as the simulator has them
+    position: NDArray[np.float64]  # of all joints and objects, in the simulator's order
     gate: float | None
     intent: tuple[float, ...] | None
 
 
-class WorkcellFilm:
-    """Keeps the positions of every control cycle until they are rendered."""
+class WorkcellVideo:
+    """Stores the positions of every control cycle until they are rendered."""
 
     def __init__(self, job: RolloutJob, cell: Workcell) -> None:
         self._job, self._cell = job, cell
-        self._frames: list[_FilmFrame] = []
+        self._frames: list[_VideoFrame] = []
 
     def add(self, status: Status) -> None:
-        self._frames.append(_FilmFrame(self._cell.robot.data.qpos.copy(), status.gate, status.intent))
+        self._frames.append(_VideoFrame(self._cell.robot.data.qpos.copy(), status.gate, status.intent))
 
     def write(self, path: Path, who: str, outcome: str) -> None:
-        """Writes nothing where there was no cycle."""
+        """Renders and writes the video. Writes nothing if there was no cycle."""
         if not self._frames:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
