@@ -210,11 +210,9 @@ def test_help_in_a_terminal_is_no_wider_than_it(monkeypatch):
     assert max(map(len, lines)) <= 80
 
 
-def test_export_without_a_kind_and_with_an_option_that_is_none_says_how_it_is_written(tmp_path, capsys):
+def test_export_without_a_kind_says_how_it_is_written(tmp_path, capsys):
     assert main(["export", str(tmp_path), "--out", "there"]) == 2
     assert "export lerobot" in capsys.readouterr().err
-    assert main(["export", "lerobot", str(tmp_path), "--out", "there"]) == 2
-    assert "without --out" in capsys.readouterr().err
 
 
 def test_verify_says_of_a_picture_that_it_is_no_result_file(tmp_path, capsys):

@@ -275,7 +275,7 @@ def test_a_depth_video_becomes_the_depth_of_its_camera(data_set):
 
 def test_the_command_line_imports_what_it_exported(exported, tmp_path, capsys):
     store, out = exported.parent / "store", tmp_path / "out"
-    assert main(["export", "lerobot", str(store), str(out)]) == 0
+    assert main(["export", "lerobot", str(store), "--out", str(out)]) == 0
     shown = capsys.readouterr().out.replace("\n", " ")
     assert "exported 2 episodes, 95 frames" in shown
     assert "next: python -c" in shown

@@ -241,7 +241,7 @@ def test_an_extra_that_is_not_installed_is_named_by_every_verb_that_needs_it(mad
         ("diagnose", made, "--task", TASK): "policy",
         ("experiment", "main", "--out", "x"): "policy",
         ("verify", "run"): "policy",
-        ("export", "lerobot", made, "x"): "formats",
+        ("export", "lerobot", made, "--out", "x"): "formats",
         ("export", "onnx", "run", "--out", "x"): "onnx",
         ("import", "x", "--format", "lerobot", "--task", TASK, "--source", "robot_success"): "formats",
         ("annotate", made, "--no-browser"): "studio",

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 from tyro.conf import Positional
@@ -30,6 +30,14 @@ class Experiment:
     Exit code 1 means that a cell failed; the others were run, and its error.json says why.
     """
 
+    EXAMPLE: ClassVar = "experiment main --out runs/main --tasks cube_stack"
+    HEADINGS: ClassVar = {
+        "tasks": "which trainings",
+        "rollouts": "rollouts",
+        "list": "what else it can do",
+        "work": "this machine",
+    }
+
     suite: Positional[
         Literal[
             "main",
@@ -48,30 +56,43 @@ class Experiment:
             "diffusion_head",
         ]
     ]
-    """All but coverage, stand_ins and scarce_robot are the paper's; the last four are known but not built."""
+    """The paper's: main, scaling, cost_matched, low_robot_grounding, ablation, gate_intervention, intent_target.
+
+    Ours: coverage, stand_ins, scarce_robot.
+
+    The paper's, not built yet: boundary_noise, two_failure_modes, clutter_ood, diffusion_head."""
     out: Path
-    """The suite's folder: data, trainings, results. Results of other machines may be copied into its cells/."""
-    work: Path | None = None
-    """Where data and trainings lie, if not in --out. Suites that run one after another may share it."""
+    """The suite's folder: data, trainings, results, report."""
     tasks: tuple[Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"], ...] = ()
-    """Those of the paper's table by default."""
+    """cup_brush, table_sweep, round_disk or cube_stack; all that the suite has by default."""
     seeds: tuple[int, ...] = (0,)
     """Of the trainings."""
-    recipe: Literal["paper", "bench", "demo"] = "bench"
-    set: dict[str, str] = field(default_factory=dict)
-    """Settings of the recipe by dotted name, such as: --set optimisation.steps 8000"""
     only: tuple[str, ...] = ()
     """Patterns of cell names, such as '*egorecovery*'."""
+    recipe: Literal["paper", "bench", "demo"] = "bench"
+    """Of every training, as in train."""
+    set: dict[str, str] = field(default_factory=dict)
+    """Settings of the recipe by dotted name, as in --set optimisation.steps 8000."""
     rollouts: int = 20
-    """Per task and regime. Asked for more than a finished cell has, it makes the rest."""
+    """Per task and kind of start. A finished cell that has fewer gets the rest."""
     starts_seed: str = "comparison"
     """Which starts, by name: 'comparison' for results, 'validation' for anything that is tuned."""
     protocol: Literal["bench", "paper"] = "bench"
     """bench: the paper's rules with a time limit per task; paper: 300 s."""
     replan: int | None = None
     """Steps of a chunk to execute before a policy looks again; 35 (of a short chunk half) if not given."""
+    list: bool = False
+    """Show the cells and which are done; run nothing."""
+    merge: tuple[Path, ...] = ()
+    """Copy finished cells of these folders into --out and report on all; run nothing."""
+    diagnostics: bool = False
+    """At the end, diagnose the policies of seed 0: egorecovery on each task, beside robot_recovery."""
+    films: Annotated[int, tyro.conf.arg(metavar="N")] = 0
+    """Film N rollouts per row, task and kind of start for the report, one of each kind of failure first."""
+    work: Path | None = None
+    """Where data and trainings lie, if not in --out; suites that run one after another may share it."""
     budget_minutes: float | None = None
-    """Start nothing after so many minutes, save and stop what is under way. It goes on when run again."""
+    """After so many minutes, save, stop what runs and start nothing. Run again, it goes on."""
     executor: Literal["local", "ray"] = "local"
     """For data and rollouts."""
     workers: int = 0
@@ -80,14 +101,6 @@ class Experiment:
     """Processes that train; 0 for two on a GPU, where one gets ready while the other trains, and one without."""
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
-    merge: tuple[Path, ...] = ()
-    """Copy finished cells and diagnoses of these folders into --out and report on all that is there; run nothing."""
-    diagnostics: bool = False
-    """At the end, diagnose EgoRecovery's policy of seed 0 on each task, beside robot_recovery's where it is there."""
-    films: Annotated[int, tyro.conf.arg(metavar="N")] = 0
-    """At the end, film N rollouts per kind of start, task and row for the report; of each kind of failure first one."""
-    list: bool = False
-    """Show the cells and which are done, and do nothing else."""
 
     def run(self) -> int:
         from egorecovery.cli.console import console

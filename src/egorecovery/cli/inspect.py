@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tyro.conf import Positional
 
@@ -23,12 +23,18 @@ FEW = 12  # episodes of a source that are listed unless all are asked for
 class Inspect:
     """Show what a store or a result file holds, or one episode or rollout of it in detail."""
 
+    EXAMPLE: ClassVar = "inspect runs/cubes"
+    HEADINGS: ClassVar = {
+        "episode": "what to show",
+        "sheet": "pictures and films of one episode",
+    }
+
     store: Positional[Path]
-    """The store; or results that `evaluate` wrote."""
+    """A store, or a file of results that evaluate wrote."""
     episode: str | None = None
     """Show this one in detail."""
     rollout: int | None = None
-    """Of results: show this one in detail, by its line, from 0."""
+    """Of results: show this one in detail, by its line, counted from 0."""
     all: bool = False
     """List every episode, where a store has many."""
     json: bool = False
@@ -38,7 +44,7 @@ class Inspect:
     film: Path | None = None
     """Write a film (MP4) of the episode there."""
     rerun: str | None = None
-    """Write the episode or rollout, its gate and intent, to this .rrd file for Rerun; or 'view' opens the viewer."""
+    """Write the episode or rollout with gate and intent to this .rrd file for Rerun; 'view' opens the viewer."""
 
     def run(self) -> int:
         from egorecovery.episodes import EpisodeStore

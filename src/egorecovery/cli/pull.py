@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -14,8 +14,10 @@ class Pull:
     Every byte of it is verified before the folder appears; what is damaged is not taken (docs/security.md).
     """
 
+    EXAMPLE: ClassVar = "pull me/cube-policy --out runs/pulled"
+
     repository: Positional[Annotated[str, arg(metavar="NAME/REPOSITORY")]]
-    """Its id on the hub."""
+    """Its id on the hub, as in me/policy."""
     out: Path
     """The folder to make."""
     revision: str | None = None

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -14,10 +14,12 @@ class Push:
     Log in first ('hf auth login', or HF_TOKEN). A run goes with its latest checkpoint. What is damaged is not pushed.
     """
 
+    EXAMPLE: ClassVar = "push runs/policy me/cube-policy"
+
     folder: Positional[Path]
     """The store, run or checkpoint."""
     repository: Positional[Annotated[str, arg(metavar="NAME/REPOSITORY")]]
-    """Its id on the hub; made if there is none."""
+    """Its id on the hub, as in me/policy; made if there is none."""
     private: bool = False
     """Where the repository is made: only you see it."""
     card_only: bool = False

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import tyro
 
@@ -20,14 +20,23 @@ class Train:
     'egorecovery train STORE --run RUN --resume'.
     """
 
+    EXAMPLE: ClassVar = "train runs/cubes --task cube_stack --run runs/policy"
+    HEADINGS: ClassVar = {
+        "task": "what is trained, on which episodes",
+        "resume": "going on, and what is logged",
+        "device": "this machine",
+    }
+
     store: Annotated[Path, tyro.conf.Positional]
+    """The store to train on; egorecovery label has been through it."""
     task: str | None = None
-    """What the policy is to do; with --resume the run knows it, as it knows all that decides what is computed."""
+    """What the policy is to do. Needed, except with --resume: the run knows it, as it knows every setting."""
     run_folder: Annotated[Path, tyro.conf.arg(name="run")]
     """Where recipe, logs and checkpoints go."""
     recipe: Literal["paper", "bench", "demo"] | None = None
     """demo by default: minutes on two cores, on as many episodes as there are.
-    bench: the experiments' on 96 pixels. paper: the paper's."""
+
+    bench: that of our experiments, 96 pixels. paper: the paper's, 224 pixels and 20,000 steps."""
     method: (
         Literal[
             "robot_success",
@@ -42,44 +51,62 @@ class Train:
             "without_intent_modulation",
             "always_on_modulation",
             "raw_future_trajectory",
-            "robot_recovery_effector",
-            "direct_mix_effector",
             "shared_decoder",
             "shared_egorecovery",
+            "robot_recovery_effector",
+            "direct_mix_effector",
         ]
         | None
     ) = None
-    """What it is trained on, and which parts it has; egorecovery by default."""
+    """What it is trained on, and which parts it has; egorecovery by default.
+
+    Baselines: robot_success, robot_success_human_success, robot_success_human_recovery, robot_recovery,
+    human_success_mix, direct_human_recovery_mix.
+
+    The paper's: egorecovery; without one of its parts: without_intent_loss, without_segment_mask,
+    without_intent_modulation, always_on_modulation, raw_future_trajectory.
+
+    Ours: shared_decoder, shared_egorecovery; their baselines: robot_recovery_effector, direct_mix_effector."""
     robot_success: int | None = None
-    """Episodes of this source; the recipe's number by default. Likewise below."""
+    """Robot successes to train on; the recipe's number by default."""
     robot_recovery: int | None = None
+    """Robot recoveries, likewise."""
     human_success: int | None = None
+    """Human successes, likewise."""
     human_recovery: int | None = None
+    """Human recoveries, likewise."""
     steps: int | None = None
+    """Of the optimiser; the recipe's number by default."""
     seed: int | None = None
-    """0 by default."""
+    """Of weights, order and augmentation; 0 by default."""
     set: dict[str, str] = field(default_factory=dict)
-    """Other settings of the recipe by dotted name, such as: --set optimisation.average_decay 0.999"""
+    """Other settings of the recipe by dotted name (docs/training.md), as in --set optimisation.average_decay 0.999."""
     resume: bool = False
-    """Go on from the run's last checkpoint: 'egorecovery train STORE --run RUN --resume' is enough."""
-    device: str = "auto"
-    precision: Literal["auto", "bf16", "fp32"] = "auto"
-    deterministic: bool = False
-    """On a GPU: the same bits every time, more slowly."""
-    acceleration: Literal["auto", "on", "off"] = "auto"
-    """Fused kernels and streams on a GPU: auto, where a parity check passes on its kind; off, plain PyTorch."""
-    no_graph: bool = False
-    stream: bool = False
-    """Read pictures from the store at every step, even if all would fit on the device."""
+    """Go on from the run's last checkpoint; STORE and --run are enough beside it."""
     probe: Path | None = None
     """Another store whose episodes are scored during training, beside the held-out ones."""
-    turn_file: Path | None = None
-    """Trainings on one GPU that are given the same file get ready side by side, and step one after another."""
     wandb: bool = False
     """Show the log in Weights & Biases too (docs/integrations.md); WANDB_MODE=offline needs no network."""
     log_every: int = 50
+    """Steps between two lines of the log."""
     score_every: int = 500
+    """Steps between two looks at held-out episodes."""
     save_every: int = 2000
+    """Steps between two checkpoints."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    """auto is bf16 on a GPU that has it."""
+    deterministic: bool = False
+    """On a GPU: the same bits every time, more slowly."""
+    acceleration: Literal["auto", "on", "off"] = "auto"
+    """Fused kernels and streams on a GPU. auto: where a parity check passes on its kind; off: plain PyTorch."""
+    no_graph: bool = False
+    """On a GPU: launch every kernel instead of replaying a CUDA graph."""
+    stream: bool = False
+    """Read pictures from the store at every step, even if all would fit on the device."""
+    turn_file: Path | None = None
+    """Trainings on one GPU with the same file here get ready side by side, and step one after another."""
 
     def run(self) -> int:
         import shlex

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from egorecovery.errors import EgoRecoveryError, StoreDamaged, StoreError
 
@@ -22,8 +22,10 @@ class Verify:
     Exit code 1 means that something is damaged; all of it is listed.
     """
 
-    store: Positional[Path]
-    """The folder; of published results the unpacked one. Or the file that `evaluate` wrote."""
+    EXAMPLE: ClassVar = "verify runs/cubes"
+
+    store: Positional[Annotated[Path, arg(metavar="PATH")]]
+    """Any of these; an archive of published results is unpacked first."""
     json: bool = False
     """Print JSON instead of text."""
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from tyro.conf import Positional
 
@@ -12,10 +13,13 @@ from egorecovery.errors import StudioError
 class Watch:
     """Watch evaluated rollouts in the browser, with gate and intent under the film.
 
-    RUNS: folders or result files of `evaluate --film`, of `experiment --films`, or of `score --export`.
+    RUNS: folders or result files of evaluate --film, of experiment --films, or of score --export.
     """
 
+    EXAMPLE: ClassVar = "watch runs/policy"
+
     runs: Positional[tuple[Path, ...]]
+    """What to watch; several are shown as one list."""
     host: str = "127.0.0.1"
     """The address to listen on. One that others can reach needs --token-file."""
     port: int | None = None
