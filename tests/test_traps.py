@@ -119,6 +119,8 @@ def test_a_store_takes_pictures_of_one_size_per_task(tmp_path, capsys):
     assert main([*simulate, "--image-size", "32"]) == 0
     assert main([*simulate, "--image-size", "48", "--seed", "1"]) == 2
     assert "make it with --image-size 32, or name another store with --out" in capsys.readouterr().err
+    assert main([*simulate, "--image-size", "48"]) == 2  # nothing is left to make, but not what is asked for
+    assert "has 1 episode of cube_stack with pictures of 32 x 32, not 48 x 48" in capsys.readouterr().err
     assert main([*simulate, "--image-size", "32", "--seed", "1"]) == 0
     assert len(EpisodeStore(tmp_path / "store")) == 2
 

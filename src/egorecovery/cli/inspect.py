@@ -202,7 +202,7 @@ def store_rows(store: "EpisodeStore", set_aside: dict[str, str] | None = None) -
     for identifier in store.ids():
         try:
             card = store.card(identifier)
-            pictures = _picture_size(store, card)
+            pictures = picture_size(store, card)
         except (StoreError, OSError, ValueError) as error:
             if set_aside is None:
                 raise
@@ -230,7 +230,7 @@ def store_rows(store: "EpisodeStore", set_aside: dict[str, str] | None = None) -
     return rows
 
 
-def _picture_size(store: "EpisodeStore", card: "EpisodeCard") -> str | None:
+def picture_size(store: "EpisodeStore", card: "EpisodeCard") -> str | None:
     """Of its first camera; None where there is none."""
     from egorecovery.episodes import Camera
 

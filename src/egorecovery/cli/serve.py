@@ -139,9 +139,8 @@ class Serve:
         for name in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(name, stop.set)
         loop.add_signal_handler(signal.SIGHUP, reloads.set)
-        async with running(policy, settings) as server:
+        async with running(policy, settings, lambda server: _announce(server, self.host)) as server:
             reloading = asyncio.create_task(reload_when_asked(server))
-            _announce(server, self.host)
             await stop.wait()
             reloading.cancel()
 

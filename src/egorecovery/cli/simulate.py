@@ -1,8 +1,12 @@
 """`egorecovery simulate`."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from egorecovery.episodes import EpisodeStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +78,7 @@ class Simulate:
             turned_hands=self.turned_hands,
         )
         store = EpisodeStore.create(self.out)
+        self._require_same_pictures(store)
         there = None
         started_s = time.monotonic()
         with progress_bar(f"Collecting {self.task}, {plural(self.source)}", "episodes") as advance:
@@ -93,3 +98,24 @@ class Simulate:
         console.print(f"store: {self.out}", soft_wrap=True)
         console.print(f"next: egorecovery label {self.out}", soft_wrap=True)
         return 0
+
+    def _require_same_pictures(self, store: "EpisodeStore") -> None:
+        """Before anything is made, and also where nothing is left to make: it would have been of another size."""
+        from egorecovery.cli.inspect import picture_size
+        from egorecovery.errors import PicturesDiffer, StoreError
+
+        wanted, there = f"{self.image_size} x {self.image_size}", 0
+        found: str | None = None
+        for identifier in store.ids():
+            with suppress(StoreError, OSError):  # a damaged episode keeps nobody from adding others
+                card = store.card(identifier)
+                if card.task.name == self.task:
+                    there += 1
+                    found = found or picture_size(store, card)
+        if found and found != wanted:
+            side, *_ = found.split(" ")
+            raise PicturesDiffer(
+                f"{self.out} has {there} episode{'s' * (there != 1)} of {self.task} with pictures of {found}, not "
+                f"{wanted}, and a policy trains on one size: make it with --image-size {side}, or name another store "
+                "with --out"
+            )

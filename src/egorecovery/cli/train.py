@@ -1,6 +1,6 @@
 """`egorecovery train`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -12,12 +12,28 @@ if TYPE_CHECKING:
     from egorecovery.training.loop import Outcome
 
 
+INTERRUPTED = 130
+NOT_REMEMBERED = (
+    "device",
+    "precision",
+    "deterministic",
+    "acceleration",
+    "no_graph",
+    "stream",
+    "turn_file",
+    "probe",
+    "wandb",
+    "log_every",
+    "score_every",
+    "save_every",
+)  # fmt: skip - what a run's recipe does not hold
+
+
 @dataclass(frozen=True, kw_only=True)
 class Train:
     """Train a policy on a store; under torchrun, on several processes.
 
-    Exit code 75 means that the run was asked to stop (SIGTERM, Ctrl-C), saved, and goes on with
-    'egorecovery train STORE --run RUN --resume'.
+    Ctrl-C or SIGTERM saves and stops: exit code 75, and the command that goes on.
     """
 
     EXAMPLE: ClassVar = "train runs/cubes --task cube_stack --run runs/policy"
@@ -109,7 +125,18 @@ class Train:
     """Trainings on one GPU with the same file here get ready side by side, and step one after another."""
 
     def run(self) -> int:
-        import shlex
+        try:
+            return self._train()
+        except KeyboardInterrupt:  # while it got ready: from the first step on the run itself takes note and saves
+            import sys
+
+            if any(self.run_folder.glob("checkpoints/step_*/checkpoint.json")):
+                print(f"\negorecovery: stopped; the run's last checkpoint stays\nnext: {self._resume}", file=sys.stderr)
+            else:
+                print("\negorecovery: stopped before the first checkpoint; run the same command again", file=sys.stderr)
+            return INTERRUPTED
+
+    def _train(self) -> int:
         from dataclasses import replace
 
         from egorecovery.cli.console import console
@@ -127,7 +154,6 @@ class Train:
         schedule = Schedule(
             log=self.log_every, score=self.score_every, save=self.save_every, look=min(self.log_every, 50)
         )
-        following = ["egorecovery", "train", str(self.store), "--run", str(self.run_folder), "--resume"]
         try:
             with TrainingProgress(shown=runtime.first) as progress:
                 outcome = train(
@@ -151,11 +177,23 @@ class Train:
         except Stopped as stopped:
             if runtime.first:
                 console.print(str(stopped), soft_wrap=True)
-                console.print(f"next: {shlex.join(following)}", soft_wrap=True)
+                console.print(f"next: {self._resume}", soft_wrap=True)
             return SAVED_AND_STOPPED
         if runtime.first:
             self._tell(outcome)
         return 0
+
+    @property
+    def _resume(self) -> str:
+        """The command that goes on: with what the run does not remember, such as the device."""
+        import shlex
+
+        words = ["egorecovery", "train", str(self.store), "--run", str(self.run_folder), "--resume"]
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if option.name in NOT_REMEMBERED and value != option.default:
+                words += [f"--{option.name.replace('_', '-')}", *([] if value is True else [str(value)])]
+        return shlex.join(words)
 
     def _says_how_many(self) -> bool:
         from egorecovery.episodes import Source

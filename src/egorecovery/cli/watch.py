@@ -31,7 +31,7 @@ class Watch:
 
     def run(self) -> int:
         from egorecovery.cli.console import console
-        from egorecovery.evaluation.rollout_videos import rollout_videos
+        from egorecovery.evaluation.rollout_videos import filmed_beside, rollout_videos
 
         try:
             from egorecovery.studio.server import Serving, serve
@@ -47,9 +47,11 @@ class Watch:
             for sentence in found.left_out:
                 console.print(f"left out: {sentence}", soft_wrap=True)
         if not rollouts:
+            beside = [path for run in self.runs for path in filmed_beside(run)]
+            instead = f"'egorecovery watch {beside[0]}' shows the films beside it; or " if beside else ""
             raise StudioError(
-                f"{', '.join(map(str, self.runs))}: there is no film of a rollout on record; evaluate with --film N, "
-                "or run the experiment with --films N"
+                f"{', '.join(map(str, self.runs))}: there is no film of a rollout on record; {instead}evaluate with "
+                "--film N, or run the experiment with --films N"
             )
         serving = Serving(host=self.host, port=self.port, token_file=self.token_file, browser=not self.no_browser)
 
