@@ -7,7 +7,7 @@ import tyro
 
 from egorecovery.cli.help_page import help_page
 from egorecovery.cli.main import EXPORTS, VERBS, main, parse
-from egorecovery.cli.options import options_of
+from egorecovery.cli.options import command_of, options_of
 
 EVERY = [(name, verb) for name, verb in VERBS.items() if verb] + [
     (f"export {kind}", verb) for kind, verb in EXPORTS.items()
@@ -90,3 +90,14 @@ def test_a_mistyped_line_is_one_message_with_what_to_type(words, said, capsys):
 def test_numbers_below_zero_and_equal_signs_are_values_not_options():
     read = parse(["import", "d", "--gripper-range", "state=-0.3,1", "--out=s", "--rate-hz", "30"])
     assert (read.gripper_range, str(read.out), read.aloha.rate_hz) == (("state=-0.3,1",), "s", 30.0)
+
+
+def test_a_command_is_written_as_it_was_typed_without_what_is_the_default():
+    line = "train my-store --task cube_stack --run 'a b' --set held_out 2 seed 3 --wandb --device cpu"
+    assert command_of("train", parse(shlex.split(line))) == (
+        "egorecovery train my-store --task cube_stack --run 'a b' --set held_out 2 seed 3 --wandb --device cpu"
+    )
+    read = parse(shlex.split("experiment main --out o --seeds 0 1 --budget-minutes 3 --list"))
+    assert command_of("experiment", read, without=("--list",)) == (
+        "egorecovery experiment main --out o --seeds 0 1 --budget-minutes 3.0"
+    )

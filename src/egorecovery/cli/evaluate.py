@@ -1,13 +1,14 @@
 """`egorecovery evaluate`."""
 
 import shlex
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 from tyro.conf import Positional
 
+from egorecovery.cli.options import command_of
 from egorecovery.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -136,13 +137,7 @@ class Evaluate:
         """What one does with results: watch those that are filmed, or film some of the same rollouts."""
         if any(start < self.rollouts for start in self._filmed_starts()):
             return f"egorecovery watch {shlex.quote(str(self.results))}"
-        words = ["egorecovery", "evaluate", str(self.checkpoint)]
-        for option in fields(self):
-            value = getattr(self, option.name)
-            if option.name in ("checkpoint", "film", "film_starts", "json") or value == option.default:
-                continue
-            words += [f"--{option.name.replace('_', '-')}", *([] if value is True else [str(value)])]
-        return shlex.join([*words, "--film", str(min(self.rollouts, 5))])
+        return command_of("evaluate", replace(self, film=min(self.rollouts, 5), film_starts=(), json=False))
 
     def _plan(self) -> "tuple[SourceFactory, Evaluation, str]":
         """Who is asked, what is run, and where the policy computes."""

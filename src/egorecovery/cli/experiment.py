@@ -1,7 +1,5 @@
 """`egorecovery experiment`."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -9,18 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import tyro
 from tyro.conf import Positional
 
-from egorecovery.cli.words import PLURALS
+from egorecovery.cli.options import command_of
 from egorecovery.errors import EgoRecoveryError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-    from egorecovery.experiments import Event, Suite, SuitePlan
+    from egorecovery.experiments import Suite, SuitePlan
     from egorecovery.report.analysis import Analysis
 
 REPORTED = "report: "
-STAGES = {"data": "Collecting", "training": "Training", "evaluation": "Evaluating", "videos": "Filming"}
-PLAIN_LINES_S = 15.0  # between lines where there is no terminal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +98,7 @@ class Experiment:
 
     def run(self) -> int:
         from egorecovery.cli.console import console
+        from egorecovery.cli.experiment_screen import ExperimentScreen
         from egorecovery.cli.extras import require
         from egorecovery.experiments import Resources, merge, plan_suite, run_suite, suite_named
 
@@ -116,7 +111,7 @@ class Experiment:
             require("torch", "transformers", "matplotlib")
         if self.merge:  # the report is all that was asked for
             return 0 if self._report() else 1
-        with Watcher() as watch:
+        with ExperimentScreen() as watch:
             outcome = run_suite(
                 plan_suite(suite, **self._chosen()),
                 self.out,
@@ -187,68 +182,11 @@ class Experiment:
         for cell, is_done in zip(plan.cells, done, strict=True):
             failed = (folder.cell(cell.id) / "error.json").exists()
             state = "done" if is_done else "failed" if failed else "to do"
-            console.print(f"{state:6s} {cell.id}  training {cell.training_id}", soft_wrap=True)
+            console.print(f"{state:6s} {cell.id}  {cell.training_id[:8]}", soft_wrap=True)
         trainings = len({cell.training_id for cell in plan.cells})
-        console.print(f"{sum(done)} of {len(done)} cells done; {trainings} trainings")
-        console.print(f"next: egorecovery experiment {self.suite} --out {self.out}", soft_wrap=True)
+        console.print(f"{sum(done)} of {len(done)} cells done; {trainings} trainings (the number behind a cell)")
+        console.print(f"next: {command_of('experiment', self, without=('--list',))}", soft_wrap=True)
         return 0
-
-
-class Watcher:
-    """What is under way with bars that are redrawn, and a line that stays for each cell; without a terminal, lines."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        from egorecovery.cli.console import messages
-
-        self._messages, self._clock = messages, clock
-        columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
-        drawn = messages.is_terminal and not messages.is_dumb_terminal
-        self._progress = Progress(*columns, console=messages, transient=True) if drawn else None
-        self._bars: dict[str, TaskID] = {}
-        self._told_s = float("-inf")
-
-    def __enter__(self) -> "Watcher":
-        if self._progress:
-            self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._progress:
-            self._progress.stop()
-
-    def __call__(self, event: "Event") -> None:
-        if event.kind != "progress":
-            words = f": {event.message}" if event.message else ""
-            self._messages.print(f"{event.kind} {event.what}{words} ({_left(event)})", soft_wrap=True)
-        elif self._progress:
-            self._draw(event, self._progress)
-        elif self._clock() - self._told_s >= PLAIN_LINES_S:
-            self._told_s = self._clock()
-            self._messages.print(f"{_under_way(event)}: {event.done} of {event.total} ({_left(event)})", soft_wrap=True)
-
-    def _draw(self, event: "Event", progress: "Progress") -> None:
-        name = _under_way(event)
-        if name not in self._bars:
-            self._bars[name] = progress.add_task(name, total=event.total)
-        progress.update(self._bars[name], completed=event.done, total=event.total)
-        if event.done >= event.total:
-            progress.remove_task(self._bars.pop(name))
-
-
-def _under_way(event: "Event") -> str:
-    """Such as: Training 2 of 3, egorecovery."""
-    number = f" {event.number} of {event.of}" if event.of else ""
-    doing = STAGES.get(str(event.stage), str(event.stage))
-    about, source = (event.label or event.what).rpartition(" ")[::2]
-    if event.stage == "data" and source in PLURALS:
-        return f"{doing} {about}, {PLURALS[source]}"
-    return f"{doing}{number}, {event.label or event.what}"
-
-
-def _left(event: "Event") -> str:
-    return "1 cell left" if event.cells_left == 1 else f"{event.cells_left} cells left"
 
 
 def _report_on(out: Path) -> str:

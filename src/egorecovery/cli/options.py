@@ -2,9 +2,10 @@
 
 import ast
 import inspect
+import shlex
 import textwrap
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -22,6 +23,7 @@ VALUES = {  # better words for a value than its type
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
+    field: str
     flag: str  # as it is typed, or the name of a positional one in capitals
     words: str  # what it is for
     heading: str
@@ -61,6 +63,21 @@ def options_of(verb: type) -> list[Option]:
     return list(_options(verb, "options"))
 
 
+def command_of(name: str, verb: Any, *, without: Collection[str] = ()) -> str:
+    """The line that gives a verb these options; those that have their defaults are left out."""
+    words = ["egorecovery", *name.split()]
+    for option in sorted(options_of(type(verb)), key=lambda one: not one.positional):
+        value = getattr(verb, option.field)
+        if option.flag in without or (not option.required and value == option.default):
+            continue
+        words += [] if option.positional else [option.flag]
+        if isinstance(value, dict):
+            words += [part for pair in value.items() for part in pair]
+        elif value is not True:
+            words += map(str, value) if isinstance(value, tuple) else [str(value)]
+    return shlex.join(words)
+
+
 def _options(verb: type, heading: str) -> Iterator[Option]:
     """`HEADINGS` of a verb says which field begins which group; what comes before the first is the usual."""
     headings: Mapping[str, str] = getattr(verb, "HEADINGS", {})
@@ -79,6 +96,7 @@ def _options(verb: type, heading: str) -> Iterator[Option]:
         bare = field.default is MISSING and field.default_factory is MISSING
         default = field.default_factory() if field.default_factory is not MISSING else field.default
         yield Option(
+            field=field.name,
             flag=(shown or given.upper()) if positional else f"--{given.replace('_', '-')}",
             words=words.get(field.name, ""),
             heading=heading,

@@ -1,10 +1,12 @@
 """`egorecovery train`."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import tyro
+
+from egorecovery.cli.options import command_of
 
 if TYPE_CHECKING:
     from egorecovery.training import Recipe
@@ -13,20 +15,10 @@ if TYPE_CHECKING:
 
 
 INTERRUPTED = 130
-NOT_REMEMBERED = (
-    "device",
-    "precision",
-    "deterministic",
-    "acceleration",
-    "no_graph",
-    "stream",
-    "turn_file",
-    "probe",
-    "wandb",
-    "log_every",
-    "score_every",
-    "save_every",
-)  # fmt: skip - what a run's recipe does not hold
+REMEMBERED = (  # by a run's recipe
+    "--task", "--recipe", "--method", "--robot-success", "--robot-recovery", "--human-success", "--human-recovery",
+    "--steps", "--seed", "--set",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +129,6 @@ class Train:
             return INTERRUPTED
 
     def _train(self) -> int:
-        from dataclasses import replace
-
         from egorecovery.cli.console import console
         from egorecovery.cli.training_progress import TrainingProgress
         from egorecovery.episodes import EpisodeStore
@@ -186,14 +176,7 @@ class Train:
     @property
     def _resume(self) -> str:
         """The command that goes on: with what the run does not remember, such as the device."""
-        import shlex
-
-        words = ["egorecovery", "train", str(self.store), "--run", str(self.run_folder), "--resume"]
-        for option in fields(self):
-            value = getattr(self, option.name)
-            if option.name in NOT_REMEMBERED and value != option.default:
-                words += [f"--{option.name.replace('_', '-')}", *([] if value is True else [str(value)])]
-        return shlex.join(words)
+        return command_of("train", replace(self, resume=True), without=REMEMBERED)
 
     def _says_how_many(self) -> bool:
         from egorecovery.episodes import Source
@@ -248,8 +231,6 @@ class Train:
         return self._applied_to(RECIPES[self.recipe or "demo"](self.task), anew=True)
 
     def _applied_to(self, base: "Recipe", anew: bool = False) -> "Recipe":
-        from dataclasses import replace
-
         from egorecovery.episodes import Source
         from egorecovery.errors import RecipeError
         from egorecovery.policy.config_json import changed
