@@ -53,9 +53,10 @@ def test_a_failed_cell_says_where_its_error_is():
 
 def test_where_lines_cannot_be_redrawn_there_is_one_now_and_then():
     log = io.StringIO()
-    now_s = 0.0
-    screen = ExperimentScreen(Console(file=log, width=80), clock=lambda: now_s)
+    times = [0.0]
+    screen = ExperimentScreen(Console(file=log, width=80), clock=lambda: times[-1])
     for now_s, done in ((0.0, 0), (1.0, 1_000), (20.0, 2_000)):
+        times.append(now_s)
         screen(Event(**{**vars(LONGEST), "done": done}))
     assert len(log.getvalue().splitlines()) == 2
     assert "2,000 of 20,000 steps, 3 min left" in log.getvalue()

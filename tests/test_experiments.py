@@ -451,7 +451,8 @@ def test_the_verb_runs_a_suite_and_shows_it_beside_the_papers(out, tiny_verb, ca
     assert f"next: egorecovery {' '.join(command)}" in listed
     assert main([*command, "--workers", "1", "--films", "1"]) == 0
     shown = capsys.readouterr()
-    assert "1 cells done, 2 were there, 0 failed" in shown.out
+    assert "cells: 1 done, 2 were there, 0 failed" in shown.out
+    assert f"next: open {out / 'report.html'} in a browser" in shown.out
     assert "0/2" in shown.out
     assert "0.0 [0.0, 65.8]" in shown.out
     assert "done: Robot success, cube stack (0 cells left)" in shown.err

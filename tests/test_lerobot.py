@@ -312,7 +312,7 @@ def test_an_export_never_overwrites_and_leaves_nothing_half_written(exported, tm
 
 def test_people_and_robots_are_not_exported_together_nor_pictures_of_two_sizes(store, tmp_path):
     unlabelled = ExportRules(labels=False)
-    with pytest.raises(RecipeError, match="export them apart, with --source"):
+    with pytest.raises(RecipeError, match="export one of them, as in --source"):
         export_lerobot(store, tmp_path / "out", unlabelled)
     with store.writing() as writer:
         writer.add(make_episode("zz-other", source=Source.ROBOT_SUCCESS, cameras={}))

@@ -61,7 +61,7 @@ class Audit:
                 soft_wrap=True,
             )
         for path in wrote:
-            console.print(f"wrote {path}", soft_wrap=True)
+            console.print(f"wrote: {path}", soft_wrap=True)
         again = f"egorecovery audit {' '.join(map(str, self.logs))} --out audit"
         console.print(f"next: {again if self.out is None else _look_closer(self.logs[0])}", soft_wrap=True)
         return 0

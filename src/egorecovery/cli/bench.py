@@ -46,7 +46,11 @@ class Bench:
         runtime = start(self.device, self.precision, acceleration=self.acceleration)
         runtime = replace(runtime, graph=runtime.graph and not self.no_graph)
         speed = measure(recipe, runtime, self.steps)
-        table = Table(title=f"{speed.recipe}, {speed.image_size} x {speed.image_size}, batch {speed.batch}", box=None)
+        table = Table(
+            title=f"{speed.recipe}, {speed.image_size} x {speed.image_size}, batch {speed.batch}",
+            title_justify="left",
+            box=None,
+        )
         table.add_column()
         table.add_column(justify="right")
         for words, value in (

@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.segment import Segment
 from rich.text import Text
 
+from egorecovery.cli.words import wrapped
 from egorecovery.storage.foreign_text import inert, inert_json
 
 PLAIN_LINES_S = 15.0  # between lines where lines cannot be redrawn
@@ -21,6 +22,13 @@ PLAIN_LINES_S = 15.0  # between lines where lines cannot be redrawn
 
 class InertConsole(Console):
     """Obeys no control character in what it is given: ids, notes and paths are often somebody else's."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Soft-wrapped text is broken between words in a terminal, but a command stays one line, to be copied."""
+        if options.get("soft_wrap") and len(objects) == 1 and isinstance(objects[0], str):
+            text = objects[0]
+            objects = (text if text.startswith("next: ") else wrapped(text, self.file),)
+        super().print(*objects, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

@@ -110,7 +110,12 @@ class Experiment:
         if not self.merge:
             require("torch", "transformers", "matplotlib")
         if self.merge:  # the report is all that was asked for
-            return 0 if self._report() else 1
+            reported = self._report()
+            following = (
+                f"open {self.out / 'report.html'} in a browser" if reported else f"egorecovery verify {self.out}"
+            )
+            console.print(f"next: {following}", soft_wrap=True)
+            return 0 if reported else 1
         with ExperimentScreen() as watch:
             outcome = run_suite(
                 plan_suite(suite, **self._chosen()),
@@ -128,14 +133,18 @@ class Experiment:
                 on_event=watch,
             )
         console.print(
-            f"{len(outcome.done)} cells done, {len(outcome.there)} were there, {len(outcome.failed)} failed, "
-            f"{len(outcome.left)} left for want of time"
+            f"cells: {len(outcome.done)} done, {len(outcome.there)} were there, {len(outcome.failed)} failed, "
+            f"{len(outcome.left)} left for want of time",
+            soft_wrap=True,
         )
         for task, words in outcome.diagnosed.items():
             console.print(f"diagnostics of {task}: {words}", soft_wrap=True)
         for cell, words in outcome.filmed.items():
             console.print(f"films of {cell}: {words}", soft_wrap=True)
-        self._report()
+        reported = self._report()
+        again = outcome.left or outcome.failed or not reported
+        following = command_of("experiment", self) if again else f"open {self.out / 'report.html'} in a browser"
+        console.print(f"next: {following}", soft_wrap=True)
         return outcome.exit_code
 
     def _report(self) -> bool:
@@ -147,6 +156,9 @@ class Experiment:
             return True
         told = _report_on(self.out)
         console.print(told, soft_wrap=True)
+        if told.startswith(REPORTED):
+            for name in ("report.md", "report.json"):
+                console.print(f"wrote: {self.out / name}", soft_wrap=True)
         return told.startswith(REPORTED)
 
     def _chosen(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from egorecovery.episodes import EpisodeCard, EpisodeStore
+    from egorecovery.intent import LabelStore
 
 
 FEW = 12  # episodes of a source that are listed unless all are asked for
@@ -90,7 +91,7 @@ class Inspect:
     def _next_of(self, facts: dict[str, Any]) -> str:
         if facts.get("annotations") == []:
             return f"egorecovery annotate {self.store}"
-        if "labels" not in facts:
+        if "labels" not in facts or not facts["labels_current"]:
             return f"egorecovery label {self.store}"
         if self.sheet or self.film:  # seen in words and pictures: the store is the next thing to look at
             return f"egorecovery inspect {self.store}"
@@ -230,6 +231,15 @@ def store_rows(store: "EpisodeStore", set_aside: dict[str, str] | None = None) -
     return rows
 
 
+def _label_state(store: "EpisodeStore", card: "EpisodeCard", labels: "LabelStore") -> str:
+    from egorecovery.intent import IntentSpec
+    from egorecovery.intent.current_labels import label_state
+    from egorecovery.recovery import AnnotationJournal
+
+    annotation = AnnotationJournal(store.annotations_path).latest().get(card.id)
+    return label_state(card, annotation, labels.card(card.id), IntentSpec())
+
+
 def picture_size(store: "EpisodeStore", card: "EpisodeCard") -> str | None:
     """Of its first camera; None where there is none."""
     from egorecovery.episodes import Camera
@@ -277,4 +287,5 @@ def episode_facts(store: "EpisodeStore", identifier: str) -> dict[str, Any]:
     if labels.card(identifier) is not None:
         counts = labels.read(identifier).counts()
         facts["labels"] = {verdict.words: counts[verdict] for verdict in Verdict}
+        facts["labels_current"] = _label_state(store, store.card(identifier), labels) == "current"
     return facts

@@ -84,7 +84,8 @@ class Record:
                 show(recorder.last if (recorder.last != happened or action is not None) else "")
         accepted, discarded = len(recorder.recorded), recorder.discarded
         console.print(f"{accepted} clip{'s' * (accepted != 1)} recorded, {discarded} discarded")
-        console.print(f"wrote {self.out}, {self.out / 'collection.jsonl'}", soft_wrap=True)
+        console.print(f"wrote: {self.out}", soft_wrap=True)
+        console.print(f"wrote: {self.out / 'collection.jsonl'}", soft_wrap=True)
         console.print(self._next(accepted), soft_wrap=True)
         return 0
 

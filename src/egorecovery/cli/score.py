@@ -144,7 +144,7 @@ class Score:
         written = write_export(unblinded, out)
         _show(unblinded)
         for path in written:
-            console.print(f"written: {path}", soft_wrap=True)
+            console.print(f"wrote: {path}", soft_wrap=True)
         console.print(f"next: egorecovery watch {out}", soft_wrap=True)
         return 0
 

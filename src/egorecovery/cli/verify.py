@@ -47,8 +47,14 @@ class Verify:
         if damages:
             console.print(f"next: mend what is named above, then egorecovery verify {self.store}", soft_wrap=True)
         else:
-            console.print("next: nothing; it may be used")
+            console.print(f"next: {_used(checked, self.store)}", soft_wrap=True)
         return 1 if damages else 0
+
+
+def _used(checked: str, path: Path) -> str:
+    """What one does with what is whole."""
+    verb = {"run": "serve", "checkpoint": "serve"}.get(checked, "inspect")
+    return "nothing; it may be used" if checked.endswith("cells") else f"egorecovery {verb} {path}"
 
 
 def require_undamaged(folder: Path) -> None:
