@@ -150,8 +150,9 @@ def test_a_rollout_goes_to_rerun_with_its_film_gate_and_intent(rerun, tmp_path, 
 
 def test_results_are_shown_as_rates_and_one_rollout_in_words(tmp_path, capsys):
     results = evaluated_run(tmp_path / "run", [rollout(0, False, policy="ours"), rollout(1, True, policy="ours")])
-    assert main(["inspect", str(results / "results.jsonl")]) == 0
-    assert "1/2" in capsys.readouterr().out
+    for named in (results / "results.jsonl", results):  # the run is enough
+        assert main(["inspect", str(named)]) == 0
+        assert "1/2" in capsys.readouterr().out
     assert main(["inspect", str(results / "results.jsonl"), "--rollout", "1"]) == 0
     assert "success after 0.8 s: goal held" in capsys.readouterr().out
     assert main(["inspect", str(results / "results.jsonl"), "--rollout", "2"]) == 2

@@ -171,7 +171,16 @@ def test_an_option_with_several_values_may_be_repeated():
         (["inspect", "store", "--rerun", "x.rrd"], "name it with --episode"),
         (["inspect", "store", "--rollout", "0"], "--rollout shows one of a file of results"),
         (["push", "nowhere", "me/x"], "no store, training run or checkpoint"),
+        (["push", "store", "cubes"], "write NAME/REPOSITORY"),
+        (["pull", "me/cubes/main", "--out", "x"], "write NAME/REPOSITORY"),
         (["train", "store", "--run", "x"], "as in --task cube_stack"),
+        (["train", "store", "--task", "cube_stack", "--run", "store"], "--run store is a store of episodes"),
+        (["watch", "store"], "is a store of episodes: 'egorecovery annotate store'"),
+        (["score", "store"], "is a store of episodes; name a run that was evaluated"),
+        (["evaluate", "hold_still", "--task", "cube_stack", "--out", "run"], "such as run/results.jsonl"),
+        (["diagnose", "store", "--task", "cube_stack", "--out", "store/store.json"], "store/store.json is a file"),
+        (["control", "--server", "ws://x", "--task", "cube_stack", "--limits", "run"], "--limits names a file"),
+        (["helpme"], "there is no verb 'helpme'; one of demo"),
     ],
 )
 def test_what_lies_there_instead_is_named(arguments, said, store, tmp_path, monkeypatch, capsys):

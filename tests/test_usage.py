@@ -45,7 +45,7 @@ def test_headings_of_options_are_those_of_fields(name, verb):
 
 
 def test_help_is_shown_wherever_it_is_asked_for(capsys):
-    for words in (["train", "--help"], ["train", "store", "--run", "r", "-h"], ["export", "--help"]):
+    for words in (["train", "--help"], ["train", "store", "--run", "r", "-h"], ["export", "--help"], ["help", "train"]):
         with pytest.raises(SystemExit) as ended:
             main(words)
         assert ended.value.code == 0

@@ -82,6 +82,8 @@ class Control:
             raise RecipeError("--shadow needs --time real: in simulated time nothing would happen")
         if self.record and self.time == "simulated":
             raise RecipeError("--record needs --time real; in simulated time 'egorecovery evaluate --film' films")
+        if self.limits.is_dir():
+            raise RobotError(f"--limits names a file, and {self.limits} is a folder; examples/limits has some to copy")
         limits = read_limits(self.limits)
         with self._connect() as client:
             metadata = client.metadata

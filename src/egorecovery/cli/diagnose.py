@@ -50,6 +50,8 @@ class Diagnose:
         from egorecovery.cli.inspect import store_rows, training_command
         from egorecovery.episodes import EpisodeStore
 
+        if self.folder.is_file():
+            raise RecipeError(f"--out names a folder for diagnostics.json and figures, and {self.folder} is a file")
         store = EpisodeStore(self.store)
         opened = open_runs([*self.runs, *([self.compare] if self.compare else [])], self.task)
         runs, compare = opened[: len(self.runs)], opened[-1] if self.compare else None

@@ -145,6 +145,11 @@ class Evaluate:
         from egorecovery.evaluation.baselines import HoldStill
         from egorecovery.evaluation.batched_policy import usual_batch_rows
 
+        if self.out is not None and self.out.is_dir():
+            raise RecipeError(
+                f"--out names a file that results are added to, and {self.out} is a folder; such as "
+                f"{self.out / 'results.jsonl'}"
+            )
         if min(self.film_starts, default=0) < 0:
             raise RecipeError(f"starts are counted from 0, got --film-starts {min(self.film_starts)}")
         if str(self.checkpoint) == HOLD_STILL:

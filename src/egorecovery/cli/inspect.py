@@ -1,7 +1,7 @@
 """`egorecovery inspect`."""
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,7 +31,7 @@ class Inspect:
     }
 
     store: Positional[Path]
-    """A store, or a file of results that evaluate wrote."""
+    """A store, or a run or file with results that evaluate wrote."""
     episode: str | None = None
     """Show this one in detail."""
     rollout: int | None = None
@@ -50,6 +50,8 @@ class Inspect:
     def run(self) -> int:
         from egorecovery.episodes import EpisodeStore
 
+        if (self.store / "results.jsonl").is_file() and not (self.store / "store.json").exists():
+            return replace(self, store=self.store / "results.jsonl").run()  # what evaluate left in a run
         if self.store.is_file():
             from egorecovery.cli.inspect_results import inspect_results
 
@@ -69,6 +71,8 @@ class Inspect:
         from egorecovery.episodes.pictures import write_contact_sheet, write_film
 
         episode = store.read(identifier)
+        for path in filter(None, (self.sheet, self.film)):
+            path.parent.mkdir(parents=True, exist_ok=True)
         if self.sheet:
             write_contact_sheet(episode, self.sheet)
         if self.film:

@@ -119,10 +119,12 @@ def parse(arguments: list[str]) -> Any:
     if arguments[:1] == ["--version"]:
         print(__version__)
         raise SystemExit(0)
+    if arguments[0] == "help":  # as many programs are asked
+        return parse([*arguments[1:], "--help"])
     if arguments[0].startswith("-"):
         raise EgoRecoveryError(options_before_the_verb(arguments, list(VERBS)))
     if arguments[0] not in VERBS:
-        near = difflib.get_close_matches(arguments[0], VERBS, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(arguments[0], VERBS, n=1, cutoff=0.6)
         hint = f"did you mean '{near[0]}'?" if near else f"one of {', '.join(VERBS)} was expected"
         raise EgoRecoveryError(f"there is no verb '{arguments[0]}'; {hint}")
     name, verb, words = _chosen(arguments)

@@ -6,6 +6,8 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
+from egorecovery.cli.words import require_id
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pull:
@@ -24,6 +26,7 @@ class Pull:
     """A branch, a tag or a commit; main if not given."""
 
     def run(self) -> int:
+        require_id(self.repository)
         from egorecovery.cli.console import console, messages
         from egorecovery.cli.verify import require_undamaged
         from egorecovery.sharing import pull

@@ -6,6 +6,8 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
+from egorecovery.cli.words import require_id
+
 
 @dataclass(frozen=True, kw_only=True)
 class Push:
@@ -26,6 +28,7 @@ class Push:
     """Print the card that would be written, and push nothing."""
 
     def run(self) -> int:
+        require_id(self.repository)
         from egorecovery.cli.console import console, progress_bar
         from egorecovery.cli.verify import require_undamaged
         from egorecovery.sharing import card_of, kind_of, push

@@ -132,10 +132,13 @@ class Train:
         from egorecovery.cli.console import console
         from egorecovery.cli.training_progress import TrainingProgress
         from egorecovery.episodes import EpisodeStore
+        from egorecovery.errors import RecipeError
         from egorecovery.training.loop import Schedule, train
         from egorecovery.training.runtime import start
         from egorecovery.training.stopping import SAVED_AND_STOPPED, Stopped
 
+        if (self.run_folder / "store.json").exists():
+            raise RecipeError(f"--run {self.run_folder} is a store of episodes: name a folder of its own for the run")
         runtime = start(self.device, self.precision, self.deterministic, self.acceleration)
         runtime = replace(runtime, graph=runtime.graph and not self.no_graph)
         store = EpisodeStore(self.store)

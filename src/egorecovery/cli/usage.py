@@ -38,7 +38,7 @@ def check_words(name: str, verb: type, words: Sequence[str]) -> None:
     missing += [one for one in options if one.required and not one.positional and one.flag not in given]
     if missing:
         each = "\n".join(f"  {one.invocation}: {one.words.partition(chr(10))[0]}" for one in missing)
-        raise UsageError(f"egorecovery {name} needs\n{each}\n{usage(name, options)}\n{_more(name)}")
+        raise UsageError(f"{name} needs\n{each}\n{usage(name, options)}\n{_more(name)}")
 
 
 def options_before_the_verb(words: Sequence[str], verbs: Sequence[str]) -> str:
@@ -57,7 +57,7 @@ def _is_flag(word: str) -> bool:
 def _unknown(name: str, flag: str, known: dict[str, Option]) -> str:
     near = difflib.get_close_matches(flag, known, n=1, cutoff=0.5) or [one for one in known if one.startswith(flag)][:1]
     hint = f"; did you mean {known[near[0]].invocation}?" if near else ""
-    return f"egorecovery {name} has no option {flag}{hint}\n{_more(name)}"
+    return f"{name} has no option {flag}{hint}\n{_more(name)}"
 
 
 def _check_values(name: str, option: Option, values: list[str]) -> None:
@@ -94,7 +94,7 @@ def _check_positional(name: str, positional: list[Option], loose: list[str], *, 
         more = " ".join(loose[len(positional) :])
         takes = f"takes {names} and options" if names else "takes options only"
         hint = f"; did you mean --out {more}?" if out_is_missing else f": what is '{more}'?"
-        raise UsageError(f"egorecovery {name} {takes}{hint}\n{_more(name)}")
+        raise UsageError(f"{name} {takes}{hint}\n{_more(name)}")
     for option, value in zip(positional, loose, strict=False):
         _check_value(name, option, value)
 

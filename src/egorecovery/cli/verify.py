@@ -53,6 +53,8 @@ class Verify:
 
 def _used(checked: str, path: Path) -> str:
     """What one does with what is whole."""
+    if checked == "run" and not any(path.glob("checkpoints/step_*")):
+        return f"egorecovery train STORE --run {path} --resume"
     verb = {"run": "serve", "checkpoint": "serve"}.get(checked, "inspect")
     return "nothing; it may be used" if checked.endswith("cells") else f"egorecovery {verb} {path}"
 

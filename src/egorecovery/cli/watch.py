@@ -42,6 +42,11 @@ class Watch:
         for run in self.runs:
             if not run.exists():
                 raise StudioError(f"{run} does not exist; name a folder or a result file of an evaluation")
+            if (run / "store.json").exists():
+                raise StudioError(
+                    f"{run} is a store of episodes: 'egorecovery annotate {run}' shows them; to watch rollouts, name a "
+                    "run that was evaluated"
+                )
             found = rollout_videos(run)
             rollouts += found.rollouts
             for sentence in found.left_out:

@@ -4,6 +4,8 @@ import shutil
 import textwrap
 from typing import Any
 
+from egorecovery.errors import RecipeError
+
 PLURALS = {
     "robot_success": "robot successes",
     "robot_recovery": "robot recoveries",
@@ -14,6 +16,13 @@ PLURALS = {
 
 def plural(source: str) -> str:
     return PLURALS[source]
+
+
+def require_id(repository: str) -> None:
+    """Before a hub is asked, which may take half a minute to say no."""
+    owner, slash, name = repository.partition("/")
+    if not (owner and slash and name) or "/" in name:
+        raise RecipeError(f"'{repository}' is no id of a hub: write NAME/REPOSITORY, as in me/cube-policy")
 
 
 def wrapped(text: str, stream: Any) -> str:
