@@ -97,9 +97,9 @@ def _pattern_words(summary: Mapping[str, Any], start: FilmedStart, failures: int
     succeed = dict(zip((policy["method"] for policy in summary["policies"]), start.pattern, strict=True))
     count = next(one["starts"] for one in summary["patterns"] if one["succeed"] == succeed)
     alike = (
-        "From no other failure do they end like this."
+        "From no other failure do the same policies succeed."
         if count == 1
-        else f"From {count} of the {failures} failures they end like this: the same succeed, the same fail."
+        else f"From {count} of the {failures} failures, this one included, the same policies succeed."
     )
     return f"Failure {start.index + 1} of {failures}, chosen because the policies differ here. {alike}"
 
