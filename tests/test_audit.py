@@ -68,7 +68,7 @@ def test_a_log_at_the_papers_rates_gives_the_papers_table_in_print_in_json_and_a
         assert ratio_of_task in printed
     assert "10.6x as mean of the tasks' ratios" in " ".join(printed.split())
     assert "SIMULATED" not in printed
-    tables = printed[: printed.index("wrote ")]
+    tables = printed[: printed.index("wrote: ")]
     assert max(map(len, tables.splitlines())) <= 80  # the width of a console that is no terminal
     (measured,) = json.loads((tmp_path / "audit" / "audit.json").read_text())["audits"]
     rates = {task: {str(source): rate for source, rate in by.items()} for task, by in paper_rates().items()}

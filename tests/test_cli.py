@@ -12,6 +12,7 @@ import pytest
 from egorecovery import __version__
 from egorecovery.capture import save_recording
 from egorecovery.capture.synthetic import TrackerFaults, synthetic_recording
+from egorecovery.cli.console import InertConsole
 from egorecovery.cli.main import VERBS, main
 from egorecovery.cli.overview import GROUPS
 from egorecovery.cli.words import wrapped
@@ -210,11 +211,9 @@ def test_help_in_a_terminal_is_no_wider_than_it(monkeypatch):
     assert max(map(len, lines)) <= 80
 
 
-def test_export_without_a_kind_and_with_an_option_that_is_none_says_how_it_is_written(tmp_path, capsys):
+def test_export_without_a_kind_says_how_it_is_written(tmp_path, capsys):
     assert main(["export", str(tmp_path), "--out", "there"]) == 2
     assert "export lerobot" in capsys.readouterr().err
-    assert main(["export", "lerobot", str(tmp_path), "--out", "there"]) == 2
-    assert "without --out" in capsys.readouterr().err
 
 
 def test_verify_says_of_a_picture_that_it_is_no_result_file(tmp_path, capsys):
@@ -228,3 +227,37 @@ def test_a_missing_aloha_file_is_said_to_be_missing(tmp_path, capsys):
     arguments = ("--format", "aloha", "--task", "cube_stack", "--source", "robot_success", "--out")
     assert main(["import", str(tmp_path / "nowhere"), *arguments, str(tmp_path / "store")]) == 2
     assert "nowhere does not exist" in capsys.readouterr().err
+
+
+def test_prose_is_broken_between_words_in_a_terminal_and_a_command_is_never_broken():
+    terminal = io.StringIO()
+    shown = InertConsole(file=terminal, force_terminal=True, width=60, highlight=False)
+    terminal.isatty = lambda: True
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("COLUMNS", "60")
+        shown.print(
+            "note: the policy has neither Intent Head nor gate: it was trained by imitation alone", soft_wrap=True
+        )
+        shown.print(f"next: egorecovery evaluate runs/policy --task cube_stack {'--rollouts 5 ' * 4}", soft_wrap=True)
+    lines = terminal.getvalue().splitlines()
+    assert len(lines) == 3
+    assert max(map(len, lines[:-1])) <= 60
+    assert " ".join(lines[:-1]).endswith("trained by imitation alone")
+    assert lines[-1].count("--rollouts 5") == 4
+
+
+def test_labels_of_an_earlier_annotation_are_said_to_be_outdated(recordings, tmp_path, capsys):
+    store = str(tmp_path / "store")
+    main(["import", str(recordings), "--out", store])
+    main(["annotate", store, "--annotator", "ada", "--confirm-candidates"])
+    main(["label", store, "--workers", "1"])
+    show = ["inspect", store, "--episode", "human_recovery-0"]
+    capsys.readouterr()
+    assert main(show) == 0
+    assert "outdated" not in capsys.readouterr().out
+    main(["annotate", store, "--annotator", "ada", "--episode", "human_recovery-0", "--boundary", "17"])
+    capsys.readouterr()
+    assert main(show) == 0
+    said = capsys.readouterr().out
+    assert "outdated, of an earlier annotation" in said
+    assert f"next: egorecovery label {store}" in said

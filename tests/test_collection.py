@@ -145,7 +145,7 @@ def test_an_unknown_task_is_refused_with_the_known_ones():
 
 
 def test_an_empty_order_is_refused():
-    with pytest.raises(RecipeError, match="at least one episode"):
+    with pytest.raises(RecipeError, match="episodes must be at least 1, got 0"):
         Order(task="cube_stack", source=Source.ROBOT_SUCCESS, episodes=0)
 
 

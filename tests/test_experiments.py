@@ -448,12 +448,14 @@ def test_the_verb_runs_a_suite_and_shows_it_beside_the_papers(out, tiny_verb, ca
     assert f"to do  {CELLS['plain']}" in listed
     assert f"done   {CELLS['full']}" in listed
     assert "2 of 3 cells done; 2 trainings" in listed
+    assert f"next: egorecovery {' '.join(command)}" in listed
     assert main([*command, "--workers", "1", "--films", "1"]) == 0
     shown = capsys.readouterr()
-    assert "1 cells done, 2 were there, 0 failed" in shown.out
+    assert "cells: 1 done, 2 were there, 0 failed" in shown.out
+    assert f"next: open {out / 'report.html'} in a browser" in shown.out
     assert "0/2" in shown.out
     assert "0.0 [0.0, 65.8]" in shown.out
-    assert f"done {CELLS['plain']}" in shown.err
+    assert "done: Robot success, cube stack (0 cells left)" in shown.err
     assert f"report: {out / 'report.html'}" in shown.out
     assert f"films of {CELLS['plain']}: 2 made, 0 there already: " in shown.out
 

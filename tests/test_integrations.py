@@ -66,10 +66,22 @@ def test_a_training_shows_in_weights_and_biases_what_its_log_has_and_a_resumed_o
     assert main(["verify", str(run)]) == 0
 
 
-def test_what_weights_and_biases_refuses_is_one_message(wandb, made_up, tmp_path, capsys):
+def test_what_weights_and_biases_refuses_is_one_message_and_leaves_no_run(wandb, made_up, tmp_path, capsys):
     wandb.refuses = True
     assert main([*training_arguments(made_up, tmp_path / "run", steps=2), "--wandb"]) == 2
     assert "WANDB_MODE=offline" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_resumed_run_that_weights_and_biases_refuses_stays_as_it_was(wandb, made_up, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main([*training_arguments(made_up, run, steps=2, log_every=1)]) == 0
+    log = (run / "log.jsonl").read_bytes()
+    wandb.refuses = True
+    assert main(["train", str(made_up.root), "--run", str(run), "--device", "cpu", "--resume", "--wandb"]) == 2
+    assert (run / "log.jsonl").read_bytes() == log
+    assert main(["verify", str(run)]) == 0
+    assert f"next: egorecovery serve {run}" in capsys.readouterr().out
 
 
 class FakeRerun(types.ModuleType):
@@ -138,8 +150,9 @@ def test_a_rollout_goes_to_rerun_with_its_film_gate_and_intent(rerun, tmp_path, 
 
 def test_results_are_shown_as_rates_and_one_rollout_in_words(tmp_path, capsys):
     results = evaluated_run(tmp_path / "run", [rollout(0, False, policy="ours"), rollout(1, True, policy="ours")])
-    assert main(["inspect", str(results / "results.jsonl")]) == 0
-    assert "1/2" in capsys.readouterr().out
+    for named in (results / "results.jsonl", results):  # the run is enough
+        assert main(["inspect", str(named)]) == 0
+        assert "1/2" in capsys.readouterr().out
     assert main(["inspect", str(results / "results.jsonl"), "--rollout", "1"]) == 0
     assert "success after 0.8 s: goal held" in capsys.readouterr().out
     assert main(["inspect", str(results / "results.jsonl"), "--rollout", "2"]) == 2

@@ -275,7 +275,7 @@ def test_a_depth_video_becomes_the_depth_of_its_camera(data_set):
 
 def test_the_command_line_imports_what_it_exported(exported, tmp_path, capsys):
     store, out = exported.parent / "store", tmp_path / "out"
-    assert main(["export", "lerobot", str(store), str(out)]) == 0
+    assert main(["export", "lerobot", str(store), "--out", str(out)]) == 0
     shown = capsys.readouterr().out.replace("\n", " ")
     assert "exported 2 episodes, 95 frames" in shown
     assert "next: python -c" in shown
@@ -312,7 +312,7 @@ def test_an_export_never_overwrites_and_leaves_nothing_half_written(exported, tm
 
 def test_people_and_robots_are_not_exported_together_nor_pictures_of_two_sizes(store, tmp_path):
     unlabelled = ExportRules(labels=False)
-    with pytest.raises(RecipeError, match="export them apart, with --source"):
+    with pytest.raises(RecipeError, match="export one of them, as in --source"):
         export_lerobot(store, tmp_path / "out", unlabelled)
     with store.writing() as writer:
         writer.add(make_episode("zz-other", source=Source.ROBOT_SUCCESS, cameras={}))

@@ -242,7 +242,7 @@ def test_a_clip_that_finds_the_disk_full_is_discarded_and_the_session_goes_on(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (["--camera"], "names no camera"),
+        (["--camera"], "--camera needs at least one value"),
         (["--camera", "head=webcam:0"], "NAME=DRIVER:TARGET"),
         (["--camera", "chest=uvc:/dev/video0"], "NAME is one of head, left_wrist, right_wrist"),
         (["--camera", "head=uvc:/dev/no-such-camera"], "/dev/no-such-camera is not there; "),

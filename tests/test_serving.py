@@ -1,5 +1,7 @@
 """The policy server over loopback: what it says, what it answers, for whom."""
 
+import json
+import logging
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +19,7 @@ from egorecovery.episodes import Camera  # noqa: E402
 from egorecovery.errors import ServerError, ServingError  # noqa: E402
 from egorecovery.serving.access import AccessRules, read_api_key  # noqa: E402
 from egorecovery.serving.client import PolicyClient  # noqa: E402
+from egorecovery.serving.json_log import log, write_json_logs  # noqa: E402
 from egorecovery.serving.served_policy import at_client_rate, steps_at  # noqa: E402
 from egorecovery.serving.server import ServerSettings  # noqa: E402
 from egorecovery.workcell.kinematics import HOME, workcell_arms  # noqa: E402
@@ -302,3 +305,23 @@ def test_a_key_file_must_hold_one_long_word(tmp_path, text):
         read_api_key(tmp_path / "key")
     (tmp_path / "key").write_text(f"{KEY}\n")
     assert read_api_key(tmp_path / "key") == KEY
+
+
+@pytest.mark.parametrize("people", [True, False])
+def test_a_terminal_gets_words_and_anything_else_gets_json(people, tmp_path):
+    logger = logging.getLogger("egorecovery.serving")
+    before = logger.handlers, logger.propagate, logger.level
+    stream = (tmp_path / "log").open("w+")
+    stream.isatty = lambda: people
+    try:
+        write_json_logs(stream)
+        log("connected", peer="127.0.0.1:9\x1b[2J", clients=1)
+    finally:
+        logger.handlers, logger.propagate, logger.level = before
+        stream.close()
+    said = (tmp_path / "log").read_text()
+    if people:
+        assert said.split(" ", 1)[1].startswith("connected, peer 127.0.0.1:9")
+        assert "\x1b" not in said
+    else:
+        assert json.loads(said)["clients"] == 1

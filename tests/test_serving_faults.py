@@ -1,5 +1,6 @@
 """What breaks clients and checkpoints must not break the server, nor hold up other robots."""
 
+import asyncio
 import gc
 import json
 import os
@@ -24,6 +25,7 @@ from egorecovery.episodes import Camera  # noqa: E402
 from egorecovery.errors import ServerError  # noqa: E402
 from egorecovery.serving.client import PolicyClient  # noqa: E402
 from egorecovery.serving.loading import PolicySettings, load_served  # noqa: E402
+from egorecovery.serving.server import ServerSettings, serving  # noqa: E402
 from egorecovery.serving.wire import Limits, encode  # noqa: E402
 from evaluation_fakes import Spoiler, Swayer  # noqa: E402
 from policy_server import Client, served  # noqa: E402
@@ -309,6 +311,21 @@ def test_a_checkpoint_that_would_break_what_robots_were_told_is_refused(tmp_path
         save_tiny(tmp_path, step=40, **changes)
         assert not server.on_loop(server.server.reload(lambda: load_served(serving, None)))
         assert robot.ask(observation)["actions"].shape == (HORIZON, 14)
+
+
+def test_people_are_told_where_it_serves_before_the_log_begins(tmp_path, monkeypatch):
+    save_tiny(tmp_path, step=20)
+    said: list[str] = []
+    monkeypatch.setattr("egorecovery.serving.server.log", lambda event, *_, **__: said.append(event))
+
+    async def serve_once() -> None:
+        policy = load_served(PolicySettings(run=tmp_path, device="cpu", client_hz=25.0), None)
+        async with serving(policy, ServerSettings(port=0), lambda server: said.append(f"on port {server.port}")):
+            pass
+
+    asyncio.run(serve_once())
+    assert said[0].startswith("on port ")
+    assert said[1] == "listening"
 
 
 def test_the_program_serves_reloads_on_a_signal_refuses_a_bad_one_and_ends_well(tmp_path, observation):

@@ -93,6 +93,17 @@ def test_only_films_of_the_list_can_be_fetched(page):
     assert page.request.get(f"{page.url}api/films/0").status == 200
 
 
+@pytest.mark.parametrize("verb", ["watch", "score"])
+def test_films_beside_a_run_are_found_by_the_file_that_is_named(verb, tmp_path, monkeypatch, capsys):
+    """`evaluate RUN --out RUN.jsonl --film 1` writes both beside the run."""
+    monkeypatch.chdir(tmp_path)
+    evaluated_run(tmp_path, [rollout(0, True, policy="ours")], stem="policy")
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "policy" / "log.jsonl").touch()
+    assert main([verb, "policy"]) == 2
+    assert f"'egorecovery {verb} policy.jsonl'" in capsys.readouterr().err
+
+
 def test_the_verb_serves_what_it_finds(runs, capsys, monkeypatch):
     interrupt_when_serving(monkeypatch)
     assert main(["watch", str(runs), "--no-browser", "--port", "0"]) == 0

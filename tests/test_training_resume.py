@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from egorecovery.cli.main import main
 from egorecovery.episodes import EpisodeStore
 from egorecovery.intent import label_store
 from egorecovery.policy.checkpoint import FILES, incomplete, latest, open_checkpoint
-from egorecovery.training import run_setup
+from egorecovery.training import loop, run_setup
 from egorecovery.training.batch_sampler import StepPlan
 from egorecovery.training.logs import cut_log, read_log
 from egorecovery.training.step import TrainingStep
@@ -147,7 +148,25 @@ def test_control_c_is_a_request_to_stop_too_and_handlers_are_put_back(made_up, t
     with signalled_in_step(2, monkeypatch, signal.SIGINT):
         assert main(arguments(made_up, tmp_path / "run")) == SAVED_AND_STOPPED
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
-    assert "at step 3" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "at step 3" in said
+    following = said.split("next: egorecovery ")[1]
+    assert "--resume --log-every 5" in following
+    assert main(shlex.split(following)) == 0  # as it is written
+
+
+def test_control_c_while_a_run_gets_ready_says_what_goes_on(made_up, tmp_path, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    run = tmp_path / "run"
+    monkeypatch.setattr(loop, "train", interrupted)
+    assert main(arguments(made_up, run)) == 130
+    assert "before the first checkpoint; run the same command again" in capsys.readouterr().err
+    (run / "checkpoints" / "step_00000003").mkdir(parents=True)
+    (run / "checkpoints" / "step_00000003" / "checkpoint.json").touch()
+    assert main(arguments(made_up, run)) == 130
+    assert f"next: egorecovery train {made_up.root} --run {run} --resume --log-every 5" in capsys.readouterr().err
 
 
 def test_run_resumes_with_streamed_pictures_to_the_same_bits(made_up, unbroken, tmp_path, monkeypatch):

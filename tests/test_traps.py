@@ -119,6 +119,8 @@ def test_a_store_takes_pictures_of_one_size_per_task(tmp_path, capsys):
     assert main([*simulate, "--image-size", "32"]) == 0
     assert main([*simulate, "--image-size", "48", "--seed", "1"]) == 2
     assert "make it with --image-size 32, or name another store with --out" in capsys.readouterr().err
+    assert main([*simulate, "--image-size", "48"]) == 2  # nothing is left to make, but not what is asked for
+    assert "has 1 episode of cube_stack with pictures of 32 x 32, not 48 x 48" in capsys.readouterr().err
     assert main([*simulate, "--image-size", "32", "--seed", "1"]) == 0
     assert len(EpisodeStore(tmp_path / "store")) == 2
 
@@ -169,7 +171,16 @@ def test_an_option_with_several_values_may_be_repeated():
         (["inspect", "store", "--rerun", "x.rrd"], "name it with --episode"),
         (["inspect", "store", "--rollout", "0"], "--rollout shows one of a file of results"),
         (["push", "nowhere", "me/x"], "no store, training run or checkpoint"),
+        (["push", "store", "cubes"], "write NAME/REPOSITORY"),
+        (["pull", "me/cubes/main", "--out", "x"], "write NAME/REPOSITORY"),
         (["train", "store", "--run", "x"], "as in --task cube_stack"),
+        (["train", "store", "--task", "cube_stack", "--run", "store"], "--run store is a store of episodes"),
+        (["watch", "store"], "is a store of episodes: 'egorecovery annotate store'"),
+        (["score", "store"], "is a store of episodes; name a run that was evaluated"),
+        (["evaluate", "hold_still", "--task", "cube_stack", "--out", "run"], "such as run/results.jsonl"),
+        (["diagnose", "store", "--task", "cube_stack", "--out", "store/store.json"], "store/store.json is a file"),
+        (["control", "--server", "ws://x", "--task", "cube_stack", "--limits", "run"], "--limits names a file"),
+        (["helpme"], "there is no verb 'helpme'; one of demo"),
     ],
 )
 def test_what_lies_there_instead_is_named(arguments, said, store, tmp_path, monkeypatch, capsys):
@@ -241,7 +252,7 @@ def test_an_extra_that_is_not_installed_is_named_by_every_verb_that_needs_it(mad
         ("diagnose", made, "--task", TASK): "policy",
         ("experiment", "main", "--out", "x"): "policy",
         ("verify", "run"): "policy",
-        ("export", "lerobot", made, "x"): "formats",
+        ("export", "lerobot", made, "--out", "x"): "formats",
         ("export", "onnx", "run", "--out", "x"): "onnx",
         ("import", "x", "--format", "lerobot", "--task", TASK, "--source", "robot_success"): "formats",
         ("annotate", made, "--no-browser"): "studio",

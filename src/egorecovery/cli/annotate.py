@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tyro.conf import Positional
 
@@ -16,11 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Annotate:
-    """Set recovery boundaries in the browser; or headless: one episode's, or confirm all automatic candidates."""
+    """Set where each recovery ends: in the browser, or without a page for one episode or for all."""
+
+    EXAMPLE: ClassVar = "annotate runs/store"
+    HEADINGS: ClassVar = {
+        "annotator": "the page",
+        "episode": "without a page",
+    }
 
     store: Positional[Path]
+    """The store whose recoveries get their boundary."""
     annotator: str | None = None
-    """Your name: kept with every revision. The page asks for it; the headless modes need it here."""
+    """Your name, kept with every revision. The page asks for it; without a page it is needed."""
     host: str = "127.0.0.1"
     """The address to listen on. One that others can reach needs --token-file."""
     port: int | None = None
@@ -30,17 +37,19 @@ class Annotate:
     token_file: Path | None = None
     """A file with the token that the address carries, instead of a random one."""
     episode: str | None = None
-    """Headless: the episode to annotate."""
+    """The episode to annotate, without a page."""
     boundary: int | None = None
     """The last frame of the correction."""
     quality: Literal["good", "fair", "poor"] = "good"
+    """Of the demonstration."""
     discard: bool = False
     """Keep the episode out of training."""
     note: str = ""
+    """Kept with the revision."""
     confirm_candidates: bool = False
-    """Headless: accept the motion-energy candidate of every recovery episode that has no annotation yet."""
+    """Confirm the automatic candidate of every recovery that has no annotation yet."""
     boundary_noise: Path | None = None
-    """Headless: write how far apart annotators placed the same boundaries, as JSON, and end."""
+    """Write how far apart two people placed the same boundaries, as JSON."""
 
     def run(self) -> int:
         headless = [self.episode is not None, self.confirm_candidates, self.boundary_noise is not None]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tyro.conf import Positional
 
@@ -24,6 +24,8 @@ SHORT = {
 @dataclass(frozen=True, kw_only=True)
 class Audit:
     """Accepted demonstrations per operator hour, and what the hour went into."""
+
+    EXAMPLE: ClassVar = "audit runs/raw"
 
     logs: Positional[tuple[Path, ...]]
     """Stores, folders of raw recordings, or their collection.jsonl."""
@@ -59,7 +61,7 @@ class Audit:
                 soft_wrap=True,
             )
         for path in wrote:
-            console.print(f"wrote {path}", soft_wrap=True)
+            console.print(f"wrote: {path}", soft_wrap=True)
         again = f"egorecovery audit {' '.join(map(str, self.logs))} --out audit"
         console.print(f"next: {again if self.out is None else _look_closer(self.logs[0])}", soft_wrap=True)
         return 0

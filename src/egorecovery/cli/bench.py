@@ -2,23 +2,29 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """Measure how fast a recipe trains and answers on this machine, on made-up data."""
+    """Measure how fast a recipe trains and answers on this machine, with made-up data."""
+
+    EXAMPLE: ClassVar = "bench --recipe demo"
 
     recipe: Literal["paper", "bench", "demo"] = "demo"
+    """What to train, as in train."""
     image_size: int = 0
     """Picture side in pixels; 0 for the recipe's own."""
     device: str = "auto"
+    """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
+    """auto is bf16 on a GPU that has it."""
     no_graph: bool = False
-    """Launch every kernel instead of replaying a CUDA graph."""
+    """On a GPU: launch every kernel instead of replaying a CUDA graph."""
     acceleration: Literal["auto", "on", "off"] = "auto"
-    """Fused kernels and streams: auto, where a parity check passes on this kind of GPU; off, plain PyTorch."""
+    """Fused kernels and streams on a GPU. auto: where a parity check passes on its kind; off: plain PyTorch."""
     steps: int = 50
+    """How many are measured."""
     json: Path | None = None
     """Also write the figures here."""
 
@@ -40,7 +46,11 @@ class Bench:
         runtime = start(self.device, self.precision, acceleration=self.acceleration)
         runtime = replace(runtime, graph=runtime.graph and not self.no_graph)
         speed = measure(recipe, runtime, self.steps)
-        table = Table(title=f"{speed.recipe}, {speed.image_size} x {speed.image_size}, batch {speed.batch}", box=None)
+        table = Table(
+            title=f"{speed.recipe}, {speed.image_size} x {speed.image_size}, batch {speed.batch}",
+            title_justify="left",
+            box=None,
+        )
         table.add_column()
         table.add_column(justify="right")
         for words, value in (

@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.segment import Segment
 from rich.text import Text
 
+from egorecovery.cli.words import wrapped
 from egorecovery.storage.foreign_text import inert, inert_json
 
 PLAIN_LINES_S = 15.0  # between lines where lines cannot be redrawn
@@ -21,6 +22,13 @@ PLAIN_LINES_S = 15.0  # between lines where lines cannot be redrawn
 
 class InertConsole(Console):
     """Obeys no control character in what it is given: ids, notes and paths are often somebody else's."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Soft-wrapped text is broken between words in a terminal, but a command stays one line, to be copied."""
+        if options.get("soft_wrap") and len(objects) == 1 and isinstance(objects[0], str):
+            text = objects[0]
+            objects = (text if text.startswith("next: ") else wrapped(text, self.file),)
+        super().print(*objects, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -48,6 +56,24 @@ def tell_set_aside(store: Path, damaged: dict[str, str]) -> None:
         )
 
 
+class Pace:
+    """How much longer something takes, by how long it took so far."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._began_s, self._there = 0.0, -1
+
+    def left(self, done: int, total: int) -> str:
+        """Such as: ', 4 min left'; nothing before it is known."""
+        now_s = self._clock()
+        if self._there < 0:  # what was done before counts for nothing in the pace
+            self._began_s, self._there = now_s, done
+        made = done - self._there
+        if made <= 0 or done >= total:
+            return ""
+        return f", {duration((now_s - self._began_s) / made * (total - done))} left"
+
+
 class ProgressLine:
     """What is under way, how far, how much longer: redrawn in a terminal, elsewhere lines now and then."""
 
@@ -55,14 +81,13 @@ class ProgressLine:
         redraws = on.is_terminal and not on.is_dumb_terminal
         self._on, self._clock, self._shown = on, clock, shown
         self._live = Live(console=on, transient=True, refresh_per_second=4) if shown and redraws else None
-        self._what = ""
-        self._began_s, self._there, self._told_s = clock(), 0, clock()
+        self._what, self._pace, self._told_s = "", Pace(clock), clock()
 
     def show(self, what: str, done: int, total: int, unit: str, note: str = "") -> None:
         now_s = self._clock()
-        if what != self._what:  # what was done before counts for nothing in the pace
-            self._what, self._began_s, self._there = what, now_s, done
-        words = f"{what}: {done:,} of {total:,} {unit}{self._left(done, total, now_s)}{note and '; '}{note}"
+        if what != self._what:
+            self._what, self._pace = what, Pace(self._clock)
+        words = f"{what}: {done:,} of {total:,} {unit}{self._pace.left(done, total)}{note and '; '}{note}"
         if self._live:
             width = min(self._on.width, 100)
             bar = ProgressBar(total=max(total, 1), completed=done, width=width // 2)
@@ -70,12 +95,6 @@ class ProgressLine:
         elif self._shown and now_s - self._told_s >= PLAIN_LINES_S and done < total:
             self._told_s = now_s
             self._on.print(words, soft_wrap=True)
-
-    def _left(self, done: int, total: int, now_s: float) -> str:
-        made = done - self._there
-        if made <= 0 or done >= total:
-            return ""
-        return f", {duration((now_s - self._began_s) / made * (total - done))} left"
 
     def __enter__(self) -> "ProgressLine":
         if self._live:

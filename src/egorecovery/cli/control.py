@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from egorecovery.errors import RecipeError, RobotError
 
@@ -23,17 +23,27 @@ class Control:
     Robots of your own are a class and a short script: see examples/ and docs/deploy.md.
     """
 
+    EXAMPLE: ClassVar = "control --server ws://127.0.0.1:8000 --task cube_stack --limits examples/limits/workcell.json"
+    HEADINGS: ClassVar = {
+        "robot": "which rollouts",
+        "time": "how it moves",
+        "api_key_file": "server and files",
+    }
+
     server: str
-    """Such as ws://127.0.0.1:8000."""
+    """Where egorecovery serve runs, such as ws://127.0.0.1:8000."""
     task: str
     """cup_brush, table_sweep, round_disk, cube_stack, or a task of your own (docs/tutorial_task.md)."""
     limits: Path
-    """What the joints may do; examples/limits has files to start from."""
+    """A file that says what the joints may do; examples/limits has some to start from."""
     robot: Literal["workcell"] = "workcell"
+    """The simulated workcell; robots of your own have a script of their own (examples/README.md)."""
     regime: Literal["initial", "recovery"] = "recovery"
+    """Which starts: ordinary ones, or failures."""
     start: int = 0
     """The first start, by index from 0."""
     rollouts: int = 1
+    """One after another, from --start on."""
     starts_seed: str = "comparison"
     """Which starts, by name, as in evaluate."""
     plain_room: bool = False
@@ -45,14 +55,15 @@ class Control:
     slow: float = 1.0
     """Share of the policy's pace and of the highest velocities, 0..1."""
     replan: int | None = None
-    """Steps of a chunk to execute before the next one takes over; 35, of a short chunk half."""
+    """Steps of a chunk to execute before the next one takes over; 35 by default, of a short chunk half."""
     ensemble: bool = False
     """Average overlapping chunks (ACT)."""
     blend: float | None = None
-    """Seconds over which a new chunk takes over from the one before; 0.3, in simulated time and ensembles 0."""
+    """Seconds over which a new chunk takes over; 0.3 by default, 0 in simulated time and with --ensemble."""
     seconds: float | None = None
-    """A rollout's time limit; the task's, as in evaluate."""
+    """A rollout's time limit; the task's by default, as in evaluate."""
     api_key_file: Path | None = None
+    """A file with the key that the server asks for."""
     log: Path = Path("control.jsonl")
     """Every chunk, clamp and stop is added to this file."""
     record: Path | None = None
@@ -71,6 +82,8 @@ class Control:
             raise RecipeError("--shadow needs --time real: in simulated time nothing would happen")
         if self.record and self.time == "simulated":
             raise RecipeError("--record needs --time real; in simulated time 'egorecovery evaluate --film' films")
+        if self.limits.is_dir():
+            raise RobotError(f"--limits names a file, and {self.limits} is a folder; examples/limits has some to copy")
         limits = read_limits(self.limits)
         with self._connect() as client:
             metadata = client.metadata

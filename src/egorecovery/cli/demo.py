@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import tyro
 
@@ -22,20 +22,29 @@ class Demo:
     recoveries, with human clips. All meet the same failures; a page with films shows what came of it.
     """
 
+    EXAMPLE: ClassVar = "demo --quick"
+    HEADINGS: ClassVar = {
+        "task": "what is trained, without --quick",
+    }
+
     out: Path | None = None
-    """Where to work; runs/demo, or runs/demo-quick, if not given. A demo that was interrupted there goes on."""
+    """Where to work; runs/demo by default, with --quick runs/demo-quick. A demo that was interrupted there goes on."""
     quick: bool = False
-    """Rollouts and films only, with policies that come with the package: under three minutes on two idle cores."""
-    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"] = "cube_stack"
-    steps: int = 2400
-    """Of each training."""
+    """Rollouts and films only, with policies that come with the package: under three minutes on two cores."""
     rollouts: int | None = None
-    """Per kind of start and policy; 50, or 12 with --quick, if not given."""
-    robot_success: int = 40
-    robot_recovery: int = 20
-    human_recovery: int = 200
+    """Per kind of start and policy; 50 by default, 12 with --quick."""
     films: Annotated[int, tyro.conf.arg(metavar="N")] = 3
     """Starts that all three policies are filmed from."""
+    task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"] = "cube_stack"
+    """What the policies are to do."""
+    robot_success: int = 40
+    """Robot successes to collect and train on."""
+    robot_recovery: int = 20
+    """Robot recoveries, likewise."""
+    human_recovery: int = 200
+    """Human recoveries, likewise."""
+    steps: int = 2400
+    """Of each training."""
     seed: int = 0
     """Of the trainings."""
 

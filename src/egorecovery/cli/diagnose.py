@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 from tyro.conf import Positional
@@ -16,19 +16,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnose:
-    """Say why a policy works or not: alignment of targets, bottleneck and gate; failures covered; what the trunk knows.
+    """Say why a policy works or not: targets, bottleneck and gate; failures covered; what the trunk encodes.
 
     What cannot be computed is listed with its reason. Exit code 1 means that nothing could be.
     """
 
+    EXAMPLE: ClassVar = "diagnose runs/cubes --task cube_stack --run runs/policy"
+
     store: Positional[Path]
+    """The labelled store that the policy was trained on."""
     task: str
+    """Which of the store's tasks."""
     runs: Annotated[tuple[Path, ...], tyro.conf.arg(name="run")] = ()
     """Training runs or checkpoints to diagnose on episodes that they never saw."""
     compare: Path | None = None
     """A run trained without human data, for the transfer probe."""
     fresh: Path | None = None
-    """Look at the runs on all labelled episodes of this store, of which none may be in STORE, not on held-out ones."""
+    """Use this store's episodes instead of held-out ones; none of them may be in STORE."""
     out: Path | None = None
     """Where diagnostics.json and the figures go; diagnostics/TASK by default."""
     device: str = "auto"
@@ -46,6 +50,8 @@ class Diagnose:
         from egorecovery.cli.inspect import store_rows, training_command
         from egorecovery.episodes import EpisodeStore
 
+        if self.folder.is_file():
+            raise RecipeError(f"--out names a folder for diagnostics.json and figures, and {self.folder} is a file")
         store = EpisodeStore(self.store)
         opened = open_runs([*self.runs, *([self.compare] if self.compare else [])], self.task)
         runs, compare = opened[: len(self.runs)], opened[-1] if self.compare else None

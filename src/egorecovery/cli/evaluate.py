@@ -1,13 +1,14 @@
 """`egorecovery evaluate`."""
 
 import shlex
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 from tyro.conf import Positional
 
+from egorecovery.cli.options import command_of
 from egorecovery.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -18,15 +19,25 @@ HOLD_STILL = "hold_still"
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Evaluate a policy in closed loop in the workcell; a run that was broken off goes on where it stopped."""
+    """Evaluate a policy in closed loop in the workcell; run again, it goes on where it stopped."""
+
+    EXAMPLE: ClassVar = "evaluate runs/policy --task cube_stack --rollouts 5 --film 1"
+    HEADINGS: ClassVar = {
+        "regime": "which rollouts",
+        "replan": "how the policy is used",
+        "plain_room": "what it sees",
+        "out": "what is written",
+        "workers": "this machine",
+    }
 
     checkpoint: Positional[Path]
     """A training run or one of its checkpoints, or 'hold_still' for the policy that does nothing."""
     task: str
     """cup_brush, table_sweep, round_disk, cube_stack, or a task of your own (docs/tutorial_task.md)."""
     regime: Literal["initial", "recovery", "both"] = "both"
+    """Which starts: ordinary ones, failures, or both."""
     rollouts: int = 20
-    """Per regime."""
+    """Of each kind of start."""
     starts_seed: str = "comparison"
     """Which starts, by name: 'comparison' for results, 'validation' for anything that is tuned."""
     protocol: Literal["bench", "paper"] = "bench"
@@ -36,7 +47,7 @@ class Evaluate:
     ensemble: bool = False
     """Average overlapping chunks (ACT)."""
     gate: Literal["learned", "0", "0.5", "1", "shuffled"] = "learned"
-    """Replace the gate's output."""
+    """Replace what the gate says."""
     zero_intent: bool = False
     """Replace the intent by 0."""
     plain_room: bool = False
@@ -44,27 +55,27 @@ class Evaluate:
     clutter: bool = False
     """Distractors on the table."""
     camera_size: str = ""
-    """Pictures of the workcell's cameras, such as 640x480, for policies of your own data; its rule fits them."""
+    """What the cameras record, such as 640x480, for a policy of your own data; its own rule then fits the pictures."""
     state_dropout: float = 0.0
-    """Share of decisions made without proprioception, for policies that were trained with some of it dropped."""
+    """Share of decisions that are made without proprioception, for policies trained with some of it dropped."""
+    out: Path | None = None
+    """The file that results are added to, RUN/results.jsonl by default; rollouts that are in it are not run again."""
+    film: Annotated[int, tyro.conf.arg(metavar="N")] = 0
+    """Film the first N rollouts of each kind of start, beside the results."""
+    film_starts: Annotated[tuple[int, ...], tyro.conf.arg(metavar="K")] = ()
+    """Film these starts, counted from 0; they need not be among the rollouts."""
+    json: bool = False
+    """Print JSON instead of tables."""
     workers: int = 0
     """Processes to use; 0 for all cores, and half as many again where they wait for a policy on a GPU."""
     executor: Literal["local", "ray"] = "local"
+    """This machine, or a Ray cluster (docs/scale.md)."""
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
     acceleration: Literal["auto", "on", "off"] = "auto"
-    """Fused kernels on a GPU: auto, where a parity check passes on its kind; off, plain PyTorch."""
+    """Fused kernels on a GPU. auto: where a parity check passes on its kind; off: plain PyTorch."""
     batch: int = 0
     """Rows of every inference; 0 for 16 on a GPU and 1 without."""
-    out: Path | None = None
-    """Where results are added, RUN/results.jsonl by default, CHECKPOINT_results.jsonl beside a checkpoint without a
-    run; those that are there are not run again."""
-    film: Annotated[int, tyro.conf.arg(metavar="N")] = 0
-    """Film the first N rollouts of each regime, beside the results."""
-    film_starts: Annotated[tuple[int, ...], tyro.conf.arg(metavar="K ...")] = ()
-    """Film these starts of each regime, by index from 0; they need not be among the rollouts."""
-    json: bool = False
-    """Print JSON instead of tables."""
 
     def run(self) -> int:
         import time
@@ -126,13 +137,7 @@ class Evaluate:
         """What one does with results: watch those that are filmed, or film some of the same rollouts."""
         if any(start < self.rollouts for start in self._filmed_starts()):
             return f"egorecovery watch {shlex.quote(str(self.results))}"
-        words = ["egorecovery", "evaluate", str(self.checkpoint)]
-        for option in fields(self):
-            value = getattr(self, option.name)
-            if option.name in ("checkpoint", "film", "film_starts", "json") or value == option.default:
-                continue
-            words += [f"--{option.name.replace('_', '-')}", *([] if value is True else [str(value)])]
-        return shlex.join([*words, "--film", str(min(self.rollouts, 5))])
+        return command_of("evaluate", replace(self, film=min(self.rollouts, 5), film_starts=(), json=False))
 
     def _plan(self) -> "tuple[SourceFactory, Evaluation, str]":
         """Who is asked, what is run, and where the policy computes."""
@@ -140,6 +145,11 @@ class Evaluate:
         from egorecovery.evaluation.baselines import HoldStill
         from egorecovery.evaluation.batched_policy import usual_batch_rows
 
+        if self.out is not None and self.out.is_dir():
+            raise RecipeError(
+                f"--out names a file that results are added to, and {self.out} is a folder; such as "
+                f"{self.out / 'results.jsonl'}"
+            )
         if min(self.film_starts, default=0) < 0:
             raise RecipeError(f"starts are counted from 0, got --film-starts {min(self.film_starts)}")
         if str(self.checkpoint) == HOLD_STILL:

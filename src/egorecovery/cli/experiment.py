@@ -1,26 +1,20 @@
 """`egorecovery experiment`."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 from tyro.conf import Positional
 
-from egorecovery.cli.words import PLURALS
+from egorecovery.cli.options import command_of
 from egorecovery.errors import EgoRecoveryError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-    from egorecovery.experiments import Event, Suite, SuitePlan
+    from egorecovery.experiments import Suite, SuitePlan
     from egorecovery.report.analysis import Analysis
 
 REPORTED = "report: "
-STAGES = {"data": "Collecting", "training": "Training", "evaluation": "Evaluating", "videos": "Filming"}
-PLAIN_LINES_S = 15.0  # between lines where there is no terminal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +23,14 @@ class Experiment:
 
     Exit code 1 means that a cell failed; the others were run, and its error.json says why.
     """
+
+    EXAMPLE: ClassVar = "experiment main --out runs/main --tasks cube_stack"
+    HEADINGS: ClassVar = {
+        "tasks": "which trainings",
+        "rollouts": "rollouts",
+        "list": "what else it can do",
+        "work": "this machine",
+    }
 
     suite: Positional[
         Literal[
@@ -48,30 +50,43 @@ class Experiment:
             "diffusion_head",
         ]
     ]
-    """All but coverage, stand_ins and scarce_robot are the paper's; the last four are known but not built."""
+    """The paper's: main, scaling, cost_matched, low_robot_grounding, ablation, gate_intervention, intent_target.
+
+    Ours: coverage, stand_ins, scarce_robot.
+
+    The paper's, not built yet: boundary_noise, two_failure_modes, clutter_ood, diffusion_head."""
     out: Path
-    """The suite's folder: data, trainings, results. Results of other machines may be copied into its cells/."""
-    work: Path | None = None
-    """Where data and trainings lie, if not in --out. Suites that run one after another may share it."""
+    """The suite's folder: data, trainings, results, report."""
     tasks: tuple[Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"], ...] = ()
-    """Those of the paper's table by default."""
+    """cup_brush, table_sweep, round_disk or cube_stack; all that the suite has by default."""
     seeds: tuple[int, ...] = (0,)
     """Of the trainings."""
-    recipe: Literal["paper", "bench", "demo"] = "bench"
-    set: dict[str, str] = field(default_factory=dict)
-    """Settings of the recipe by dotted name, such as: --set optimisation.steps 8000"""
     only: tuple[str, ...] = ()
     """Patterns of cell names, such as '*egorecovery*'."""
+    recipe: Literal["paper", "bench", "demo"] = "bench"
+    """Of every training, as in train."""
+    set: dict[str, str] = field(default_factory=dict)
+    """Settings of the recipe by dotted name, as in --set optimisation.steps 8000."""
     rollouts: int = 20
-    """Per task and regime. Asked for more than a finished cell has, it makes the rest."""
+    """Per task and kind of start. A finished cell that has fewer gets the rest."""
     starts_seed: str = "comparison"
     """Which starts, by name: 'comparison' for results, 'validation' for anything that is tuned."""
     protocol: Literal["bench", "paper"] = "bench"
     """bench: the paper's rules with a time limit per task; paper: 300 s."""
     replan: int | None = None
     """Steps of a chunk to execute before a policy looks again; 35 (of a short chunk half) if not given."""
+    list: bool = False
+    """Show the cells and which are done; run nothing."""
+    merge: tuple[Path, ...] = ()
+    """Copy finished cells of these folders into --out and report on all; run nothing."""
+    diagnostics: bool = False
+    """At the end, diagnose the policies of seed 0: egorecovery on each task, beside robot_recovery."""
+    films: Annotated[int, tyro.conf.arg(metavar="N")] = 0
+    """Film N rollouts per row, task and kind of start for the report, one of each kind of failure first."""
+    work: Path | None = None
+    """Where data and trainings lie, if not in --out; suites that run one after another may share it."""
     budget_minutes: float | None = None
-    """Start nothing after so many minutes, save and stop what is under way. It goes on when run again."""
+    """After so many minutes, save, stop what runs and start nothing. Run again, it goes on."""
     executor: Literal["local", "ray"] = "local"
     """For data and rollouts."""
     workers: int = 0
@@ -80,17 +95,10 @@ class Experiment:
     """Processes that train; 0 for two on a GPU, where one gets ready while the other trains, and one without."""
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
-    merge: tuple[Path, ...] = ()
-    """Copy finished cells and diagnoses of these folders into --out and report on all that is there; run nothing."""
-    diagnostics: bool = False
-    """At the end, diagnose EgoRecovery's policy of seed 0 on each task, beside robot_recovery's where it is there."""
-    films: Annotated[int, tyro.conf.arg(metavar="N")] = 0
-    """At the end, film N rollouts per kind of start, task and row for the report; of each kind of failure first one."""
-    list: bool = False
-    """Show the cells and which are done, and do nothing else."""
 
     def run(self) -> int:
         from egorecovery.cli.console import console
+        from egorecovery.cli.experiment_screen import ExperimentScreen
         from egorecovery.cli.extras import require
         from egorecovery.experiments import Resources, merge, plan_suite, run_suite, suite_named
 
@@ -102,8 +110,13 @@ class Experiment:
         if not self.merge:
             require("torch", "transformers", "matplotlib")
         if self.merge:  # the report is all that was asked for
-            return 0 if self._report() else 1
-        with Watcher() as watch:
+            reported = self._report()
+            following = (
+                f"open {self.out / 'report.html'} in a browser" if reported else f"egorecovery verify {self.out}"
+            )
+            console.print(f"next: {following}", soft_wrap=True)
+            return 0 if reported else 1
+        with ExperimentScreen() as watch:
             outcome = run_suite(
                 plan_suite(suite, **self._chosen()),
                 self.out,
@@ -120,14 +133,18 @@ class Experiment:
                 on_event=watch,
             )
         console.print(
-            f"{len(outcome.done)} cells done, {len(outcome.there)} were there, {len(outcome.failed)} failed, "
-            f"{len(outcome.left)} left for want of time"
+            f"cells: {len(outcome.done)} done, {len(outcome.there)} were there, {len(outcome.failed)} failed, "
+            f"{len(outcome.left)} left for want of time",
+            soft_wrap=True,
         )
         for task, words in outcome.diagnosed.items():
             console.print(f"diagnostics of {task}: {words}", soft_wrap=True)
         for cell, words in outcome.filmed.items():
             console.print(f"films of {cell}: {words}", soft_wrap=True)
-        self._report()
+        reported = self._report()
+        again = outcome.left or outcome.failed or not reported
+        following = command_of("experiment", self) if again else f"open {self.out / 'report.html'} in a browser"
+        console.print(f"next: {following}", soft_wrap=True)
         return outcome.exit_code
 
     def _report(self) -> bool:
@@ -139,6 +156,9 @@ class Experiment:
             return True
         told = _report_on(self.out)
         console.print(told, soft_wrap=True)
+        if told.startswith(REPORTED):
+            for name in ("report.md", "report.json"):
+                console.print(f"wrote: {self.out / name}", soft_wrap=True)
         return told.startswith(REPORTED)
 
     def _chosen(self) -> dict[str, Any]:
@@ -174,68 +194,11 @@ class Experiment:
         for cell, is_done in zip(plan.cells, done, strict=True):
             failed = (folder.cell(cell.id) / "error.json").exists()
             state = "done" if is_done else "failed" if failed else "to do"
-            console.print(f"{state:6s} {cell.id}  training {cell.training_id}", soft_wrap=True)
+            console.print(f"{state:6s} {cell.id}  {cell.training_id[:8]}", soft_wrap=True)
         trainings = len({cell.training_id for cell in plan.cells})
-        console.print(f"{sum(done)} of {len(done)} cells done; {trainings} trainings")
-        console.print(f"next: egorecovery experiment {self.suite} --out {self.out}", soft_wrap=True)
+        console.print(f"{sum(done)} of {len(done)} cells done; {trainings} trainings (the number behind a cell)")
+        console.print(f"next: {command_of('experiment', self, without=('--list',))}", soft_wrap=True)
         return 0
-
-
-class Watcher:
-    """What is under way with bars that are redrawn, and a line that stays for each cell; without a terminal, lines."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        from egorecovery.cli.console import messages
-
-        self._messages, self._clock = messages, clock
-        columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
-        drawn = messages.is_terminal and not messages.is_dumb_terminal
-        self._progress = Progress(*columns, console=messages, transient=True) if drawn else None
-        self._bars: dict[str, TaskID] = {}
-        self._told_s = float("-inf")
-
-    def __enter__(self) -> "Watcher":
-        if self._progress:
-            self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._progress:
-            self._progress.stop()
-
-    def __call__(self, event: "Event") -> None:
-        if event.kind != "progress":
-            words = f": {event.message}" if event.message else ""
-            self._messages.print(f"{event.kind} {event.what}{words} ({_left(event)})", soft_wrap=True)
-        elif self._progress:
-            self._draw(event, self._progress)
-        elif self._clock() - self._told_s >= PLAIN_LINES_S:
-            self._told_s = self._clock()
-            self._messages.print(f"{_under_way(event)}: {event.done} of {event.total} ({_left(event)})", soft_wrap=True)
-
-    def _draw(self, event: "Event", progress: "Progress") -> None:
-        name = _under_way(event)
-        if name not in self._bars:
-            self._bars[name] = progress.add_task(name, total=event.total)
-        progress.update(self._bars[name], completed=event.done, total=event.total)
-        if event.done >= event.total:
-            progress.remove_task(self._bars.pop(name))
-
-
-def _under_way(event: "Event") -> str:
-    """Such as: Training 2 of 3, egorecovery."""
-    number = f" {event.number} of {event.of}" if event.of else ""
-    doing = STAGES.get(str(event.stage), str(event.stage))
-    about, source = (event.label or event.what).rpartition(" ")[::2]
-    if event.stage == "data" and source in PLURALS:
-        return f"{doing} {about}, {PLURALS[source]}"
-    return f"{doing}{number}, {event.label or event.what}"
-
-
-def _left(event: "Event") -> str:
-    return "1 cell left" if event.cells_left == 1 else f"{event.cells_left} cells left"
 
 
 def _report_on(out: Path) -> str:

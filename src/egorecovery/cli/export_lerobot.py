@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tyro.conf import Positional
 
@@ -11,16 +11,18 @@ from tyro.conf import Positional
 class ExportLerobot:
     """Write a store as a LeRobot data set, v3.0."""
 
+    EXAMPLE: ClassVar = "export lerobot runs/cubes --source robot_success robot_recovery --out runs/cubes_lerobot"
+
     store: Positional[Path]
-    """The store."""
-    out: Positional[Path]
+    """The store to export."""
+    out: Path
     """The folder to make."""
     source: tuple[Literal["robot_success", "robot_recovery", "human_success", "human_recovery"], ...] = ()
-    """Only these; people and robots cannot be in one data set."""
+    """Only these sources; people and robots cannot be in one data set."""
     instruction: str = ""
-    """The task in words, as language models read it; by default its name."""
+    """The task in words, for policies that read; its name by default."""
     codec: Literal["libx264", "libsvtav1"] = "libx264"
-    """Of the videos."""
+    """Of the videos; libsvtav1 makes smaller files, more slowly."""
     without_labels: bool = False
     """Leave out in_recovery, intent and their masks: for stores that are not annotated."""
 

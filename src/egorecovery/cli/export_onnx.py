@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from tyro.conf import Positional
 
@@ -11,6 +12,8 @@ from egorecovery.errors import ServingError
 @dataclass(frozen=True, kw_only=True)
 class ExportOnnx:
     """Write a policy as one ONNX file: pictures and joints in, actions, gate and intent out."""
+
+    EXAMPLE: ClassVar = "export onnx runs/policy --out policy.onnx"
 
     checkpoint: Positional[Path]
     """A training run, whose latest checkpoint is meant, or one checkpoint."""

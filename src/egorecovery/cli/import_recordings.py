@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional
 
@@ -23,16 +23,31 @@ class Import:
     Unusable ones are refused with the reason. Running it again adds only what is missing.
     """
 
+    EXAMPLE: ClassVar = (
+        "import DATA --format lerobot --task cup_brush --source robot_success --out runs/store --dry-run"
+    )
+    HEADINGS: ClassVar = {
+        "out": "from what to where",
+        "task": "what the data do not say themselves",
+        "camera": "cameras, arms and hands",
+        "image_size": "pictures",
+        "limit": "this import",
+    }
+
     paths: Positional[tuple[Path, ...]]
-    """Recordings or directories of them (docs/formats.md); or data sets (docs/formats_other.md)."""
+    """Recordings or folders of them (docs/formats.md), or data sets (docs/formats_other.md)."""
     out: Path | None = None
-    """The store to add to; made if there is none."""
+    """The store to add to; made if there is none. Needed, except with --dry-run."""
     format: Format = "recordings"
     """What the data is."""
+    dry_run: bool = False
+    """Say what is there and what would be made of it; add nothing."""
+    sheet: Path | None = None
+    """With --dry-run: write moments of the first episode as a PNG picture."""
     task: str = ""
     """What is done in it, as in cup_brush. Recordings say so themselves."""
     active: tuple[Literal["left", "right"], ...] = ()
-    """For a task of one's own: the sides whose motion is the correction."""
+    """For a task of your own: the arms whose motion corrects the failure."""
     source: Literal["", "robot_success", "robot_recovery", "human_success", "human_recovery"] = ""
     """Who does it, and whether it is a recovery. Recordings say so themselves."""
     operator: str = "unknown"
@@ -57,19 +72,15 @@ class Import:
     """With --image-size: all of the picture between black bars, or the square in its middle."""
     hide_embodiment: bool = False
     """Remove arms and hands from recordings' pictures by the masks beside them (docs/formats.md)."""
-    aloha: OmitArgPrefixes[AlohaOptions] = field(default_factory=AlohaOptions)
-    lerobot: OmitArgPrefixes[LeRobotOptions] = field(default_factory=LeRobotOptions)
-    egoverse: OmitArgPrefixes[EgoVerseOptions] = field(default_factory=EgoVerseOptions)
-    dry_run: bool = False
-    """Say what is there and what would be made of it; add nothing."""
-    sheet: Path | None = None
-    """With --dry-run: write moments of the first episode as a PNG picture."""
     limit: tuple[str, ...] = ()
     """Acceptance limits to change for this import, such as max_gap_s=0.2 min_tracked=0.8."""
     workers: int = 0
     """Processes to use; 0 for all cores."""
     json: bool = False
     """Print JSON instead of text."""
+    aloha: OmitArgPrefixes[AlohaOptions] = field(default_factory=AlohaOptions)
+    lerobot: OmitArgPrefixes[LeRobotOptions] = field(default_factory=LeRobotOptions)
+    egoverse: OmitArgPrefixes[EgoVerseOptions] = field(default_factory=EgoVerseOptions)
 
     def run(self) -> int:
         from egorecovery.capture.importing import ImportRules, Outcome, import_episodes

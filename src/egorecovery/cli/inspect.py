@@ -1,9 +1,9 @@
 """`egorecovery inspect`."""
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tyro.conf import Positional
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from egorecovery.episodes import EpisodeCard, EpisodeStore
+    from egorecovery.intent import LabelStore
 
 
 FEW = 12  # episodes of a source that are listed unless all are asked for
@@ -23,12 +24,18 @@ FEW = 12  # episodes of a source that are listed unless all are asked for
 class Inspect:
     """Show what a store or a result file holds, or one episode or rollout of it in detail."""
 
+    EXAMPLE: ClassVar = "inspect runs/cubes"
+    HEADINGS: ClassVar = {
+        "episode": "what to show",
+        "sheet": "pictures and films of one episode",
+    }
+
     store: Positional[Path]
-    """The store; or results that `evaluate` wrote."""
+    """A store, or a run or file with results that evaluate wrote."""
     episode: str | None = None
     """Show this one in detail."""
     rollout: int | None = None
-    """Of results: show this one in detail, by its line, from 0."""
+    """Of results: show this one in detail, by its line, counted from 0."""
     all: bool = False
     """List every episode, where a store has many."""
     json: bool = False
@@ -38,11 +45,13 @@ class Inspect:
     film: Path | None = None
     """Write a film (MP4) of the episode there."""
     rerun: str | None = None
-    """Write the episode or rollout, its gate and intent, to this .rrd file for Rerun; or 'view' opens the viewer."""
+    """Write the episode or rollout with gate and intent to this .rrd file for Rerun; 'view' opens the viewer."""
 
     def run(self) -> int:
         from egorecovery.episodes import EpisodeStore
 
+        if (self.store / "results.jsonl").is_file() and not (self.store / "store.json").exists():
+            return replace(self, store=self.store / "results.jsonl").run()  # what evaluate left in a run
         if self.store.is_file():
             from egorecovery.cli.inspect_results import inspect_results
 
@@ -62,6 +71,8 @@ class Inspect:
         from egorecovery.episodes.pictures import write_contact_sheet, write_film
 
         episode = store.read(identifier)
+        for path in filter(None, (self.sheet, self.film)):
+            path.parent.mkdir(parents=True, exist_ok=True)
         if self.sheet:
             write_contact_sheet(episode, self.sheet)
         if self.film:
@@ -84,7 +95,7 @@ class Inspect:
     def _next_of(self, facts: dict[str, Any]) -> str:
         if facts.get("annotations") == []:
             return f"egorecovery annotate {self.store}"
-        if "labels" not in facts:
+        if "labels" not in facts or not facts["labels_current"]:
             return f"egorecovery label {self.store}"
         if self.sheet or self.film:  # seen in words and pictures: the store is the next thing to look at
             return f"egorecovery inspect {self.store}"
@@ -196,7 +207,7 @@ def store_rows(store: "EpisodeStore", set_aside: dict[str, str] | None = None) -
     for identifier in store.ids():
         try:
             card = store.card(identifier)
-            pictures = _picture_size(store, card)
+            pictures = picture_size(store, card)
         except (StoreError, OSError, ValueError) as error:
             if set_aside is None:
                 raise
@@ -224,7 +235,16 @@ def store_rows(store: "EpisodeStore", set_aside: dict[str, str] | None = None) -
     return rows
 
 
-def _picture_size(store: "EpisodeStore", card: "EpisodeCard") -> str | None:
+def _label_state(store: "EpisodeStore", card: "EpisodeCard", labels: "LabelStore") -> str:
+    from egorecovery.intent import IntentSpec
+    from egorecovery.intent.current_labels import label_state
+    from egorecovery.recovery import AnnotationJournal
+
+    annotation = AnnotationJournal(store.annotations_path).latest().get(card.id)
+    return label_state(card, annotation, labels.card(card.id), IntentSpec())
+
+
+def picture_size(store: "EpisodeStore", card: "EpisodeCard") -> str | None:
     """Of its first camera; None where there is none."""
     from egorecovery.episodes import Camera
 
@@ -271,4 +291,5 @@ def episode_facts(store: "EpisodeStore", identifier: str) -> dict[str, Any]:
     if labels.card(identifier) is not None:
         counts = labels.read(identifier).counts()
         facts["labels"] = {verdict.words: counts[verdict] for verdict in Verdict}
+        facts["labels_current"] = _label_state(store, store.card(identifier), labels) == "current"
     return facts

@@ -42,7 +42,8 @@ def _said(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "annotations" in facts and not facts["annotations"]:
         yield "annotation", "none yet"
     labels = [f"{count} {words}" for words, count in facts.get("labels", {}).items() if count]
-    yield "labels", ", ".join(labels) or "none yet"
+    outdated = "" if facts.get("labels_current", True) else "outdated, of an earlier annotation: "
+    yield "labels", outdated + ", ".join(labels) if labels else "none yet"
     yield "content", str(facts["content"])[:16]
 
 

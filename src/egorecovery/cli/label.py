@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tyro.conf import Positional
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 class Label:
     """Derive recovery labels and intent targets for a whole store; only what changed is computed."""
 
+    EXAMPLE: ClassVar = "label runs/cubes"
+
     store: Positional[Path]
+    """The store to label."""
     workers: int = 0
     """Processes to use; 0 for all cores."""
     compare: bool = False

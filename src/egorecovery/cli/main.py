@@ -4,9 +4,8 @@ import difflib
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext, redirect_stdout
 from io import TextIOWrapper
-from typing import Annotated, Any, TextIO, Union, cast
+from typing import Any
 
 import tyro
 
@@ -19,8 +18,10 @@ from egorecovery.cli.demo import Demo
 from egorecovery.cli.diagnose import Diagnose
 from egorecovery.cli.evaluate import Evaluate
 from egorecovery.cli.experiment import Experiment
-from egorecovery.cli.export import Export
+from egorecovery.cli.export_lerobot import ExportLerobot
+from egorecovery.cli.export_onnx import ExportOnnx
 from egorecovery.cli.extras import advice
+from egorecovery.cli.help_page import help_page
 from egorecovery.cli.import_recordings import Import
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import Label
@@ -33,9 +34,10 @@ from egorecovery.cli.serve import Serve
 from egorecovery.cli.simulate import Simulate
 from egorecovery.cli.track import Track
 from egorecovery.cli.train import Train
+from egorecovery.cli.usage import check_words, gathered, options_before_the_verb
 from egorecovery.cli.verify import Verify
 from egorecovery.cli.watch import Watch
-from egorecovery.cli.words import Wrapping, wrapped
+from egorecovery.cli.words import wrapped
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.storage.foreign_text import inert
 
@@ -55,7 +57,7 @@ VERBS = {
     "watch": Watch,
     "serve": Serve,
     "control": Control,
-    "export": Export,
+    "export": None,  # of what kind decides
     "push": Push,
     "pull": Pull,
     "audit": Audit,
@@ -64,12 +66,8 @@ VERBS = {
     "bench": Bench,
 }
 GO_ON = ("demo", "simulate", "import", "label", "train", "evaluate", "experiment", "push", "pull")
-SEVERAL = (
-    "--active", "--allow-host", "--camera", "--film-starts", "--gripper-range", "--keys", "--limit", "--merge",
-    "--only", "--run", "--seeds", "--set", "--tasks",
-)  # fmt: skip
 USAGE = 2  # the input cannot be worked with; 1 means that the job itself found something wrong
-EXPORTS = ("lerobot", "onnx")
+EXPORTS = {"lerobot": ExportLerobot, "onnx": ExportOnnx}
 INTERRUPTED = 130
 DESCRIPTION = "Teach a bimanual robot to recover from failure with cheap egocentric human clips."
 
@@ -121,40 +119,33 @@ def parse(arguments: list[str]) -> Any:
     if arguments[:1] == ["--version"]:
         print(__version__)
         raise SystemExit(0)
-    if arguments and not arguments[0].startswith("-") and arguments[0] not in VERBS:
-        near = difflib.get_close_matches(arguments[0], VERBS, n=1, cutoff=0.5)
+    if arguments[0] == "help":  # as many programs are asked
+        return parse([*arguments[1:], "--help"])
+    if arguments[0].startswith("-"):
+        raise EgoRecoveryError(options_before_the_verb(arguments, list(VERBS)))
+    if arguments[0] not in VERBS:
+        near = difflib.get_close_matches(arguments[0], VERBS, n=1, cutoff=0.6)
         hint = f"did you mean '{near[0]}'?" if near else f"one of {', '.join(VERBS)} was expected"
         raise EgoRecoveryError(f"there is no verb '{arguments[0]}'; {hint}")
-    if arguments[0] == "export" and len(arguments) > 1 and arguments[1] not in (*EXPORTS, "-h", "--help"):
-        kinds = " or ".join(f"'egorecovery export {kind} ...'" for kind in EXPORTS)
-        raise EgoRecoveryError(f"export as what? {kinds}")
-    if arguments[:2] == ["export", "lerobot"] and "--out" in arguments:
-        raise EgoRecoveryError("the new folder is named without --out: egorecovery export lerobot STORE FOLDER")
-    verbs: Any = Union[tuple(Annotated[verb, tyro.conf.subcommand(name)] for name, verb in VERBS.items())]  # noqa: UP007 - built at run time
-    helped = {"-h", "--help"} & set(arguments) and sys.stdout.isatty()
-    with redirect_stdout(cast(TextIO, Wrapping(sys.stdout))) if helped else nullcontext():
-        return tyro.cli(
-            verbs,
-            prog="egorecovery",
-            description=DESCRIPTION,
-            args=_gathered(arguments),
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )
+    name, verb, words = _chosen(arguments)
+    if {"-h", "--help"} & set(words):
+        print(help_page(name, verb))
+        raise SystemExit(0)
+    check_words(name, verb, words)
+    return tyro.cli(
+        verb, prog=f"egorecovery {name}", args=gathered(verb, words), config=(tyro.conf.FlagCreatePairsOff,)
+    )
 
 
-def _gathered(arguments: list[str]) -> list[str]:
-    """`--set a 1 --set b 2` as `--set a 1 b 2`: of an option with several values that is given twice, both count."""
-    values: dict[str, list[str]] = {}
-    kept: list[str] = []
-    option = ""
-    for word in arguments:
-        if word.startswith("--"):
-            option = word if word in SEVERAL and arguments.count(word) > 1 else ""
-            if not option or option not in values:
-                kept.append(word)
-            values.setdefault(option, [])
-        elif option:
-            values[option].append(word)
-        else:
-            kept.append(word)
-    return [part for word in kept for part in (word, *(values.get(word, []) if word in SEVERAL else []))]
+def _chosen(arguments: list[str]) -> tuple[str, Any, list[str]]:
+    """The verb's name, its dataclass and the words after it."""
+    name, *words = arguments
+    if name != "export":
+        return name, VERBS[name], words
+    if words[:1] and words[0] in EXPORTS:
+        return f"export {words[0]}", EXPORTS[words[0]], words[1:]
+    if {"-h", "--help"} & set(words[:1]):
+        print("\n\n".join(help_page(f"export {kind}", verb) for kind, verb in EXPORTS.items()))
+        raise SystemExit(0)
+    kinds = " or ".join(f"'egorecovery export {kind} ...'" for kind in EXPORTS)
+    raise EgoRecoveryError(f"export as what? {kinds}")

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
+
+from egorecovery.cli.words import require_id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,14 +16,17 @@ class Pull:
     Every byte of it is verified before the folder appears; what is damaged is not taken (docs/security.md).
     """
 
+    EXAMPLE: ClassVar = "pull me/cube-policy --out runs/pulled"
+
     repository: Positional[Annotated[str, arg(metavar="NAME/REPOSITORY")]]
-    """Its id on the hub."""
+    """Its id on the hub, as in me/policy."""
     out: Path
     """The folder to make."""
     revision: str | None = None
     """A branch, a tag or a commit; main if not given."""
 
     def run(self) -> int:
+        require_id(self.repository)
         from egorecovery.cli.console import console, messages
         from egorecovery.cli.verify import require_undamaged
         from egorecovery.sharing import pull

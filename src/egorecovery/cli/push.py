@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
+
+from egorecovery.cli.words import require_id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,16 +16,19 @@ class Push:
     Log in first ('hf auth login', or HF_TOKEN). A run goes with its latest checkpoint. What is damaged is not pushed.
     """
 
+    EXAMPLE: ClassVar = "push runs/policy me/cube-policy"
+
     folder: Positional[Path]
     """The store, run or checkpoint."""
     repository: Positional[Annotated[str, arg(metavar="NAME/REPOSITORY")]]
-    """Its id on the hub; made if there is none."""
+    """Its id on the hub, as in me/policy; made if there is none."""
     private: bool = False
     """Where the repository is made: only you see it."""
     card_only: bool = False
     """Print the card that would be written, and push nothing."""
 
     def run(self) -> int:
+        require_id(self.repository)
         from egorecovery.cli.console import console, progress_bar
         from egorecovery.cli.verify import require_undamaged
         from egorecovery.sharing import card_of, kind_of, push

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from tyro.conf import arg
 
 from egorecovery.errors import CaptureError
 
@@ -20,10 +22,19 @@ TICK_S = 0.05  # how often streams are looked at while no key is pressed
 class Record:
     """Record demonstrations: stage a failure, one key starts, one stops, accept or discard, next."""
 
+    EXAMPLE: ClassVar = "record --task cup_brush --source human_recovery --camera head=uvc:/dev/video0 --out runs/raw"
+    HEADINGS: ClassVar = {
+        "operator": "what is logged",
+        "robot": "a robot's state and action",
+        "keys": "the session",
+    }
+
     task: str
+    """What is shown: a task of the paper, or a name of your own with --active."""
     source: Literal["robot_success", "robot_recovery", "human_success", "human_recovery"]
-    camera: tuple[str, ...]
-    """Each NAME=DRIVER:TARGET, such as head=uvc:/dev/video0 or head=replay:STORE/EPISODE (docs/collect.md)."""
+    """Who shows it, and whether it is a recovery."""
+    camera: Annotated[tuple[str, ...], arg(metavar="NAME=DRIVER:TARGET")]
+    """The cameras by name, such as head=uvc:/dev/video0 or head=replay:STORE/EPISODE (docs/collect.md)."""
     out: Path
     """Folder of raw recordings to add to; made if there is none."""
     operator: str = ""
@@ -34,8 +45,8 @@ class Record:
     """Robot sources: 'command:PROGRAM ARGUMENTS' that prints JSON lines, or replay:STORE/EPISODE."""
     robot_hz: float = 50.0
     """How many lines a second the robot's program prints."""
-    keys: tuple[str, ...] = ()
-    """Other keys, such as start=f5 accept=enter+y; a foot pedal is a key."""
+    keys: Annotated[tuple[str, ...], arg(metavar="ACTION=KEY")] = ()
+    """Other keys, such as start=f5 accept=enter+y. A foot pedal is a key."""
     script: Path | None = None
     """Take actions from this file instead of the keyboard; '-' reads them from stdin (docs/collect.md)."""
     preview: bool = False
@@ -73,7 +84,8 @@ class Record:
                 show(recorder.last if (recorder.last != happened or action is not None) else "")
         accepted, discarded = len(recorder.recorded), recorder.discarded
         console.print(f"{accepted} clip{'s' * (accepted != 1)} recorded, {discarded} discarded")
-        console.print(f"wrote {self.out}, {self.out / 'collection.jsonl'}", soft_wrap=True)
+        console.print(f"wrote: {self.out}", soft_wrap=True)
+        console.print(f"wrote: {self.out / 'collection.jsonl'}", soft_wrap=True)
         console.print(self._next(accepted), soft_wrap=True)
         return 0
 

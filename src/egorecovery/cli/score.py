@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tyro.conf import Positional
 
@@ -16,19 +16,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """Score rollout videos blind in the browser: of `evaluate --film`, of an experiment, or of a real robot.
+    """Score rollout videos blind in the browser: of evaluate --film, of an experiment, or of a real robot.
 
     RUN_OR_VIDEOS: result folders with films, a CSV table of videos (columns video, task, method, start, regime), a
     folder of METHOD/TASK-REGIME-START.mp4; or a scoring session that exists already.
     """
 
+    EXAMPLE: ClassVar = "score runs/policy --session scoring"
+    HEADINGS: ClassVar = {
+        "session": "a new session",
+        "export": "later",
+        "rater": "the page",
+    }
+
     run_or_videos: Positional[tuple[Path, ...]]
+    """What to score, or a scoring session that exists."""
     session: Path = Path("scoring")
     """The folder to make: neutral copies of the videos, the ratings, and the key."""
     raters: int = 2
     """1 or 2; where two disagree, somebody adjudicates."""
     seed: int = 0
-    """Of the order in which each rater sees the videos."""
+    """Decides in which order each rater sees the videos."""
     key: Path | None = None
     """Where the key is, if not in the session: keep it from the raters and give it again for --export."""
     criteria: Path | None = None
@@ -136,7 +144,7 @@ class Score:
         written = write_export(unblinded, out)
         _show(unblinded)
         for path in written:
-            console.print(f"written: {path}", soft_wrap=True)
+            console.print(f"wrote: {path}", soft_wrap=True)
         console.print(f"next: egorecovery watch {out}", soft_wrap=True)
         return 0
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tyro.conf import Positional
 
@@ -21,12 +21,19 @@ BATCH = {"cpu": 1, "cuda": 16}  # on a processor batches gain little, and paddin
 class Serve:
     """Serve a policy to robots over the openpi WebSocket protocol; SIGHUP loads the run's newest checkpoint."""
 
+    EXAMPLE: ClassVar = "serve runs/policy --client-hz 25"
+    HEADINGS: ClassVar = {
+        "host": "who may connect",
+        "client_hz": "what robots send and get",
+        "clients": "this machine",
+    }
+
     checkpoint: Positional[Path]
     """A training run, whose latest checkpoint is served, or one checkpoint."""
     host: str = "127.0.0.1"
     """Address to listen on; any but a loopback one needs --api-key-file."""
     port: int = 8000
-    """0 for any free one."""
+    """The port to listen on; 0 for any free one."""
     api_key_file: Path | None = None
     """A file with the key that clients must send as 'Authorization: Api-Key KEY'."""
     allow_host: tuple[str, ...] = ()
@@ -40,16 +47,17 @@ class Serve:
     fit: Literal["letterbox", "crop", "exact"] | None = None
     """How pictures of another size are fitted; the checkpoint's own rule by default, exact where it has none."""
     camera: tuple[str, ...] = ()
-    """Further camera names as NAME=CAMERA; cam_high, cam_left_wrist and cam_right_wrist are known."""
+    """Further names of cameras, as in front=head; cam_high, cam_left_wrist and cam_right_wrist are known."""
     clients: int = 32
     """Robots connected at once."""
     batch: int = 0
     """Observations in one inference at most; 0 for 16 on a GPU and 1 without."""
     device: str = "auto"
+    """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
     acceleration: Literal["auto", "on", "off"] = "auto"
-    """Fused kernels on a GPU: auto, where a parity check passes on its kind; off, plain PyTorch."""
+    """Fused kernels on a GPU. auto: where a parity check passes on its kind; off: plain PyTorch."""
     threads: int = 0
-    """Processor threads of an inference; 0 for torch's own choice. 1 gives the bits that evaluation gives."""
+    """Processor threads of an inference; 0 for PyTorch's choice. With 1, actions equal those of evaluate to the bit."""
 
     def run(self) -> int:
         import asyncio
@@ -131,9 +139,8 @@ class Serve:
         for name in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(name, stop.set)
         loop.add_signal_handler(signal.SIGHUP, reloads.set)
-        async with running(policy, settings) as server:
+        async with running(policy, settings, lambda server: _announce(server, self.host)) as server:
             reloading = asyncio.create_task(reload_when_asked(server))
-            _announce(server, self.host)
             await stop.wait()
             reloading.cancel()
 

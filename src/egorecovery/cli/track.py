@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tyro.conf import Positional
 
@@ -16,6 +16,8 @@ class Track:
 
     It runs in an environment of its own: it needs an older numpy.
     """
+
+    EXAMPLE: ClassVar = "track clip.mp4 --python trackers/bin/python --out clip.npz"
 
     clip: Positional[Path]
     """A recording, a video, or a folder with head.mp4, head/rgb.mp4 or head/rgb/*.jpg, and head/depth_mm.npy."""

@@ -1,10 +1,12 @@
 """`egorecovery train`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import tyro
+
+from egorecovery.cli.options import command_of
 
 if TYPE_CHECKING:
     from egorecovery.training import Recipe
@@ -12,22 +14,37 @@ if TYPE_CHECKING:
     from egorecovery.training.loop import Outcome
 
 
+INTERRUPTED = 130
+REMEMBERED = (  # by a run's recipe
+    "--task", "--recipe", "--method", "--robot-success", "--robot-recovery", "--human-success", "--human-recovery",
+    "--steps", "--seed", "--set",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class Train:
     """Train a policy on a store; under torchrun, on several processes.
 
-    Exit code 75 means that the run was asked to stop (SIGTERM, Ctrl-C), saved, and goes on with
-    'egorecovery train STORE --run RUN --resume'.
+    Ctrl-C or SIGTERM saves and stops: exit code 75, and the command that goes on.
     """
 
+    EXAMPLE: ClassVar = "train runs/cubes --task cube_stack --run runs/policy"
+    HEADINGS: ClassVar = {
+        "task": "what is trained, on which episodes",
+        "resume": "going on, and what is logged",
+        "device": "this machine",
+    }
+
     store: Annotated[Path, tyro.conf.Positional]
+    """The store to train on; egorecovery label has been through it."""
     task: str | None = None
-    """What the policy is to do; with --resume the run knows it, as it knows all that decides what is computed."""
+    """What the policy is to do. Needed, except with --resume: the run knows it, as it knows every setting."""
     run_folder: Annotated[Path, tyro.conf.arg(name="run")]
     """Where recipe, logs and checkpoints go."""
     recipe: Literal["paper", "bench", "demo"] | None = None
     """demo by default: minutes on two cores, on as many episodes as there are.
-    bench: the experiments' on 96 pixels. paper: the paper's."""
+
+    bench: that of our experiments, 96 pixels. paper: the paper's, 224 pixels and 20,000 steps."""
     method: (
         Literal[
             "robot_success",
@@ -42,56 +59,86 @@ class Train:
             "without_intent_modulation",
             "always_on_modulation",
             "raw_future_trajectory",
-            "robot_recovery_effector",
-            "direct_mix_effector",
             "shared_decoder",
             "shared_egorecovery",
+            "robot_recovery_effector",
+            "direct_mix_effector",
         ]
         | None
     ) = None
-    """What it is trained on, and which parts it has; egorecovery by default."""
+    """What it is trained on, and which parts it has; egorecovery by default.
+
+    Baselines: robot_success, robot_success_human_success, robot_success_human_recovery, robot_recovery,
+    human_success_mix, direct_human_recovery_mix.
+
+    The paper's: egorecovery; without one of its parts: without_intent_loss, without_segment_mask,
+    without_intent_modulation, always_on_modulation, raw_future_trajectory.
+
+    Ours: shared_decoder, shared_egorecovery; their baselines: robot_recovery_effector, direct_mix_effector."""
     robot_success: int | None = None
-    """Episodes of this source; the recipe's number by default. Likewise below."""
+    """Robot successes to train on; the recipe's number by default."""
     robot_recovery: int | None = None
+    """Robot recoveries, likewise."""
     human_success: int | None = None
+    """Human successes, likewise."""
     human_recovery: int | None = None
+    """Human recoveries, likewise."""
     steps: int | None = None
+    """Of the optimiser; the recipe's number by default."""
     seed: int | None = None
-    """0 by default."""
+    """Of weights, order and augmentation; 0 by default."""
     set: dict[str, str] = field(default_factory=dict)
-    """Other settings of the recipe by dotted name, such as: --set optimisation.average_decay 0.999"""
+    """Other settings of the recipe by dotted name (docs/training.md), as in --set optimisation.average_decay 0.999."""
     resume: bool = False
-    """Go on from the run's last checkpoint: 'egorecovery train STORE --run RUN --resume' is enough."""
-    device: str = "auto"
-    precision: Literal["auto", "bf16", "fp32"] = "auto"
-    deterministic: bool = False
-    """On a GPU: the same bits every time, more slowly."""
-    acceleration: Literal["auto", "on", "off"] = "auto"
-    """Fused kernels and streams on a GPU: auto, where a parity check passes on its kind; off, plain PyTorch."""
-    no_graph: bool = False
-    stream: bool = False
-    """Read pictures from the store at every step, even if all would fit on the device."""
+    """Go on from the run's last checkpoint; STORE and --run are enough beside it."""
     probe: Path | None = None
     """Another store whose episodes are scored during training, beside the held-out ones."""
-    turn_file: Path | None = None
-    """Trainings on one GPU that are given the same file get ready side by side, and step one after another."""
     wandb: bool = False
     """Show the log in Weights & Biases too (docs/integrations.md); WANDB_MODE=offline needs no network."""
     log_every: int = 50
+    """Steps between two lines of the log."""
     score_every: int = 500
+    """Steps between two looks at held-out episodes."""
     save_every: int = 2000
+    """Steps between two checkpoints."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    """auto is bf16 on a GPU that has it."""
+    deterministic: bool = False
+    """On a GPU: the same bits every time, more slowly."""
+    acceleration: Literal["auto", "on", "off"] = "auto"
+    """Fused kernels and streams on a GPU. auto: where a parity check passes on its kind; off: plain PyTorch."""
+    no_graph: bool = False
+    """On a GPU: launch every kernel instead of replaying a CUDA graph."""
+    stream: bool = False
+    """Read pictures from the store at every step, even if all would fit on the device."""
+    turn_file: Path | None = None
+    """Trainings on one GPU with the same file here get ready side by side, and step one after another."""
 
     def run(self) -> int:
-        import shlex
-        from dataclasses import replace
+        try:
+            return self._train()
+        except KeyboardInterrupt:  # while it got ready: from the first step on the run itself takes note and saves
+            import sys
 
+            if any(self.run_folder.glob("checkpoints/step_*/checkpoint.json")):
+                print(f"\negorecovery: stopped; the run's last checkpoint stays\nnext: {self._resume}", file=sys.stderr)
+            else:
+                print("\negorecovery: stopped before the first checkpoint; run the same command again", file=sys.stderr)
+            return INTERRUPTED
+
+    def _train(self) -> int:
         from egorecovery.cli.console import console
         from egorecovery.cli.training_progress import TrainingProgress
         from egorecovery.episodes import EpisodeStore
+        from egorecovery.errors import RecipeError
         from egorecovery.training.loop import Schedule, train
         from egorecovery.training.runtime import start
         from egorecovery.training.stopping import SAVED_AND_STOPPED, Stopped
 
+        if (self.run_folder / "store.json").exists():
+            raise RecipeError(f"--run {self.run_folder} is a store of episodes: name a folder of its own for the run")
         runtime = start(self.device, self.precision, self.deterministic, self.acceleration)
         runtime = replace(runtime, graph=runtime.graph and not self.no_graph)
         store = EpisodeStore(self.store)
@@ -100,7 +147,6 @@ class Train:
         schedule = Schedule(
             log=self.log_every, score=self.score_every, save=self.save_every, look=min(self.log_every, 50)
         )
-        following = ["egorecovery", "train", str(self.store), "--run", str(self.run_folder), "--resume"]
         try:
             with TrainingProgress(shown=runtime.first) as progress:
                 outcome = train(
@@ -124,11 +170,16 @@ class Train:
         except Stopped as stopped:
             if runtime.first:
                 console.print(str(stopped), soft_wrap=True)
-                console.print(f"next: {shlex.join(following)}", soft_wrap=True)
+                console.print(f"next: {self._resume}", soft_wrap=True)
             return SAVED_AND_STOPPED
         if runtime.first:
             self._tell(outcome)
         return 0
+
+    @property
+    def _resume(self) -> str:
+        """The command that goes on: with what the run does not remember, such as the device."""
+        return command_of("train", replace(self, resume=True), without=REMEMBERED)
 
     def _says_how_many(self) -> bool:
         from egorecovery.episodes import Source
@@ -183,8 +234,6 @@ class Train:
         return self._applied_to(RECIPES[self.recipe or "demo"](self.task), anew=True)
 
     def _applied_to(self, base: "Recipe", anew: bool = False) -> "Recipe":
-        from dataclasses import replace
-
         from egorecovery.episodes import Source
         from egorecovery.errors import RecipeError
         from egorecovery.policy.config_json import changed

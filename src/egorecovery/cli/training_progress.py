@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 SHOWN = (("imitation_robot", "robot"), ("imitation_human", "human"), ("intent", "intent"))
 SCORES = {
-    "action_error": "action error, of the spread of actions",
+    "action_error": "action error, as a share of their spread",
     "gate_accuracy": "gate, right decisions",
     "gate_auc": "gate, AUC over all its frames",
     "gate_auc_in_recoveries": "gate, AUC in recovery clips (as diagnose)",
     "intent_error": "intent error",
-    "intent_error_of_mean": "intent error of a constant",
+    "intent_error_of_mean": "intent error of always saying the mean",
 }
 
 
@@ -72,10 +72,10 @@ class TrainingProgress:
 
 def scores_table(scores: Mapping[str, float]) -> Table:
     """Scores on episodes that were held out; a column for each embodiment or source."""
-    table = Table(title="on episodes that it never saw", title_justify="left", box=SIMPLE)
-    table.add_column("")
-    table.add_column("of")
-    table.add_column("", justify="right")
+    table = Table(title="scores on held-out episodes", title_justify="left", box=SIMPLE)
+    table.add_column("score")
+    table.add_column("episodes")
+    table.add_column("value", justify="right")
     before = ""
     for name, value in scores.items():
         what, _, whose = name.removeprefix("probe/").partition("/")

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from egorecovery.errors import EgoRecoveryError, StoreDamaged, StoreError
 
@@ -22,8 +22,10 @@ class Verify:
     Exit code 1 means that something is damaged; all of it is listed.
     """
 
-    store: Positional[Path]
-    """The folder; of published results the unpacked one. Or the file that `evaluate` wrote."""
+    EXAMPLE: ClassVar = "verify runs/cubes"
+
+    store: Positional[Annotated[Path, arg(metavar="PATH")]]
+    """Any of these; an archive of published results is unpacked first."""
     json: bool = False
     """Print JSON instead of text."""
 
@@ -45,8 +47,16 @@ class Verify:
         if damages:
             console.print(f"next: mend what is named above, then egorecovery verify {self.store}", soft_wrap=True)
         else:
-            console.print("next: nothing; it may be used")
+            console.print(f"next: {_used(checked, self.store)}", soft_wrap=True)
         return 1 if damages else 0
+
+
+def _used(checked: str, path: Path) -> str:
+    """What one does with what is whole."""
+    if checked == "run" and not any(path.glob("checkpoints/step_*")):
+        return f"egorecovery train STORE --run {path} --resume"
+    verb = {"run": "serve", "checkpoint": "serve"}.get(checked, "inspect")
+    return "nothing; it may be used" if checked.endswith("cells") else f"egorecovery {verb} {path}"
 
 
 def require_undamaged(folder: Path) -> None:

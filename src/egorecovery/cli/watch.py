@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from tyro.conf import Positional
 
@@ -12,10 +13,13 @@ from egorecovery.errors import StudioError
 class Watch:
     """Watch evaluated rollouts in the browser, with gate and intent under the film.
 
-    RUNS: folders or result files of `evaluate --film`, of `experiment --films`, or of `score --export`.
+    RUNS: folders or result files of evaluate --film, of experiment --films, or of score --export.
     """
 
+    EXAMPLE: ClassVar = "watch runs/policy"
+
     runs: Positional[tuple[Path, ...]]
+    """What to watch; several are shown as one list."""
     host: str = "127.0.0.1"
     """The address to listen on. One that others can reach needs --token-file."""
     port: int | None = None
@@ -27,7 +31,7 @@ class Watch:
 
     def run(self) -> int:
         from egorecovery.cli.console import console
-        from egorecovery.evaluation.rollout_videos import rollout_videos
+        from egorecovery.evaluation.rollout_videos import filmed_beside, rollout_videos
 
         try:
             from egorecovery.studio.server import Serving, serve
@@ -38,14 +42,21 @@ class Watch:
         for run in self.runs:
             if not run.exists():
                 raise StudioError(f"{run} does not exist; name a folder or a result file of an evaluation")
+            if (run / "store.json").exists():
+                raise StudioError(
+                    f"{run} is a store of episodes: 'egorecovery annotate {run}' shows them; to watch rollouts, name a "
+                    "run that was evaluated"
+                )
             found = rollout_videos(run)
             rollouts += found.rollouts
             for sentence in found.left_out:
                 console.print(f"left out: {sentence}", soft_wrap=True)
         if not rollouts:
+            beside = [path for run in self.runs for path in filmed_beside(run)]
+            instead = f"'egorecovery watch {beside[0]}' shows the films beside it; or " if beside else ""
             raise StudioError(
-                f"{', '.join(map(str, self.runs))}: there is no film of a rollout on record; evaluate with --film N, "
-                "or run the experiment with --films N"
+                f"{', '.join(map(str, self.runs))}: there is no film of a rollout on record; {instead}evaluate with "
+                "--film N, or run the experiment with --films N"
             )
         serving = Serving(host=self.host, port=self.port, token_file=self.token_file, browser=not self.no_browser)
 

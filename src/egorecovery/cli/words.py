@@ -4,6 +4,8 @@ import shutil
 import textwrap
 from typing import Any
 
+from egorecovery.errors import RecipeError
+
 PLURALS = {
     "robot_success": "robot successes",
     "robot_recovery": "robot recoveries",
@@ -11,11 +13,16 @@ PLURALS = {
     "human_recovery": "human recoveries",
 }
 
-_DRAWN = "\x1b│╭╰─"  # lines that were made to fit already
-
 
 def plural(source: str) -> str:
     return PLURALS[source]
+
+
+def require_id(repository: str) -> None:
+    """Before a hub is asked, which may take half a minute to say no."""
+    owner, slash, name = repository.partition("/")
+    if not (owner and slash and name) or "/" in name:
+        raise RecipeError(f"'{repository}' is no id of a hub: write NAME/REPOSITORY, as in me/cube-policy")
 
 
 def wrapped(text: str, stream: Any) -> str:
@@ -24,21 +31,6 @@ def wrapped(text: str, stream: Any) -> str:
         return text
     width = max(shutil.get_terminal_size().columns, 40)
     return "\n".join(_broken(line, width) for line in text.split("\n"))
-
-
-class Wrapping:
-    """A terminal whose long lines are broken between words, for help texts; frames and colours are left alone."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        width = max(shutil.get_terminal_size().columns, 40)
-        lines = [line if set(line) & set(_DRAWN) else _broken(line, width) for line in text.split("\n")]
-        return self._stream.write("\n".join(lines))
 
 
 def _broken(line: str, width: int) -> str:

@@ -96,10 +96,12 @@ def outcome(film: Film) -> str:
 def _pattern_words(summary: Mapping[str, Any], start: FilmedStart, failures: int) -> str:
     succeed = dict(zip((policy["method"] for policy in summary["policies"]), start.pattern, strict=True))
     count = next(one["starts"] for one in summary["patterns"] if one["succeed"] == succeed)
-    return (
-        f"Failure {start.index + 1} of {failures}, chosen because the policies differ here. Outcomes are like this "
-        f"from {count} of the {failures}."
+    alike = (
+        "From no other failure do the same policies succeed."
+        if count == 1
+        else f"From {count} of the {failures} failures, this one included, the same policies succeed."
     )
+    return f"Failure {start.index + 1} of {failures}, chosen because the policies differ here. {alike}"
 
 
 def _group(policies: Sequence[Mapping[str, Any]], labels: Sequence[str], regime: str) -> dict[str, Any]:

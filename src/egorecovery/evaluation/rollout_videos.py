@@ -60,6 +60,12 @@ def rollout_videos(root: Path) -> RolloutVideos:
     return RolloutVideos(rollouts=tuple(videos), left_out=tuple(left_out))
 
 
+def filmed_beside(run: Path) -> list[Path]:
+    """Result files beside a run that have films: where `evaluate --out` wrote, if not into the run."""
+    beside = run.absolute().parent
+    return [run.parent / path.name for path in sorted(beside.glob("*.jsonl")) if any(_films_of(path))]
+
+
 def _filmed_in(results: Path) -> tuple[list[RolloutVideo], list[str]]:
     """Of one result file; and sentences on films that show no rollout in it."""
     films, listed = list(_films_of(results)), _listed(results)

@@ -71,5 +71,6 @@ def _require_alike(store: EpisodeStore, cards: Sequence[EpisodeCard]) -> None:
         raise StoreError(f"{store.root} has no such episode to export")
     if len({card.source.embodiment for card in cards}) > 1:
         raise RecipeError(
-            "joint angles of robots and hand poses of people are different things: export them apart, with --source"
+            "joint angles of robots and hand poses of people cannot be in one data set: export one of them, as in "
+            "--source robot_success robot_recovery"
         )

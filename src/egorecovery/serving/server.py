@@ -77,7 +77,8 @@ class PolicyServer:
         assert self._listening is not None
         return next(iter(self._listening.sockets)).getsockname()[1]
 
-    async def start(self) -> None:
+    async def start(self, announce: "Callable[[PolicyServer], None]" = lambda server: None) -> None:
+        """`announce` is called before the first line of the log."""
         settings = self._settings
         await self._queue.start()
         self._listening = await serve(
@@ -95,6 +96,7 @@ class PolicyServer:
             close_timeout=settings.send_timeout_s,
             server_header=None,
         )
+        announce(self)
         log("listening", host=settings.host, port=self.port, **self.policy.metadata.to_message())
 
     async def stop(self) -> None:
@@ -255,11 +257,15 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(policy: ServedPolicy, settings: ServerSettings) -> AsyncIterator[PolicyServer]:
+async def serving(
+    policy: ServedPolicy,
+    settings: ServerSettings,
+    announce: Callable[[PolicyServer], None] = lambda server: None,
+) -> AsyncIterator[PolicyServer]:
     """Runs a server while the block runs."""
     server = PolicyServer(policy, settings)
     try:
-        await server.start()
+        await server.start(announce)
         yield server
     finally:
         await server.stop()

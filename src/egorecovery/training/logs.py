@@ -29,11 +29,11 @@ class RunLog:
         """A run that resumes after `done` steps drops what was logged of later ones: it will log them again."""
         self._views = views
         self.path = inside(run, "log.jsonl")
+        for view in views:  # first: what refuses leaves the log as it was, and of a new run nothing
+            view.begin(run, done)
         cut_log(self.path, done)
         self._stream = os.fdopen(open_for_append(self.path), "a", buffering=1)
         self._board = _board(inside(run, "tensorboard"), done)
-        for view in views:
-            view.begin(run, done)
 
     def write(self, step: int, kind: str, values: dict[str, Any]) -> None:
         self._stream.write(json.dumps({"step": step, "kind": kind, **values}) + "\n")

@@ -73,8 +73,10 @@ class Order:
             raise RecipeError(f"near misses are for recoveries: {self.source} has ordinary starts")
         if self.turned_hands and self.source.is_human:
             raise RecipeError(f"turned_hands is for robot sources, not {self.source}")
-        if self.episodes < 1 or not 16 <= self.image_size <= MOST_PIXELS:
-            raise RecipeError(f"an order has at least one episode of 16 to {MOST_PIXELS} pixels, got {self}")
+        if self.episodes < 1:
+            raise RecipeError(f"episodes must be at least 1, got {self.episodes}")
+        if not 16 <= self.image_size <= MOST_PIXELS:
+            raise RecipeError(f"image_size must lie in 16..{MOST_PIXELS} pixels, got {self.image_size}")
         if self.seed < 0:
             raise RecipeError(f"seed must not be negative, got {self.seed}")
 

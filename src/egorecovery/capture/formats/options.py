@@ -11,9 +11,9 @@ class AlohaOptions:
     """ALOHA only."""
 
     rate_hz: float = 50.0
-    """aloha: samples per second, which the files do not say."""
+    """Samples per second, which the files do not say."""
     channel_order: Literal["rgb", "bgr"] = "rgb"
-    """aloha: order of the colours in the files; look at the dry run's sheet."""
+    """Order of the colours in the files; look at the dry run's sheet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,16 +21,16 @@ class LeRobotOptions:
     """LeRobot only."""
 
     state_key: str = "observation.state"
-    """lerobot: the feature that is the robot's state, 14 numbers."""
+    """The feature that is the robot's state, 14 numbers."""
     action_key: str = "action"
-    """lerobot: the feature that is the robot's action, 14 numbers."""
+    """The feature that is the robot's action, 14 numbers."""
     joint_columns: tuple[int, ...] = ()
-    """lerobot: for features of another size, the 14 columns that are left joints, left gripper, right joints, right
+    """For features of another size, the 14 columns that are left joints, left gripper, right joints, right
     gripper."""
     intervention_key: str = ""
-    """lerobot: the feature that marks interventions, if it is not called intervention."""
+    """The feature that marks interventions, if it is not called intervention."""
     interventions: Literal["propose", "cut"] = "propose"
-    """lerobot: the end of the first intervention is proposed as the recovery boundary; cut also leaves out what came
+    """The end of the first intervention is proposed as the recovery boundary; cut also leaves out what came
     before it."""
 
 
@@ -39,7 +39,7 @@ class EgoVerseOptions:
     """EgoVerse only."""
 
     keypoint_order: Literal["aria", "openpose", "mano"] = "aria"
-    """egoverse: how the 21 points of a hand are numbered."""
+    """How the 21 points of a hand are numbered."""
 
 
 Options = AlohaOptions | LeRobotOptions | EgoVerseOptions

@@ -26,6 +26,8 @@ def clips_of(paths: Sequence[Path]) -> tuple[list[Clip], list[str]]:
 def _clips_at(path: Path) -> tuple[list[Clip], Sequence[str]]:
     if not path.exists():
         raise ScoringError(f"{path} does not exist; name a run, a CSV table of videos or a folder of videos")
+    if (path / "store.json").exists():
+        raise ScoringError(f"{path} is a store of episodes; name a run that was evaluated, or videos of rollouts")
     if path.is_file():
         if path.suffix.lower() == ".csv":
             return clips_of_table(path)

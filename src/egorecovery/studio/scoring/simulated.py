@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from egorecovery.evaluation.rollout_videos import rollout_videos
+from egorecovery.evaluation.rollout_videos import filmed_beside, rollout_videos
 from egorecovery.studio.scoring.clip import Clip
 from egorecovery.studio.scoring.errors import ScoringError
 from egorecovery.studio.scoring.neutral_video import panel_rows
@@ -14,9 +14,11 @@ def simulated_clips(root: Path) -> tuple[list[Clip], Sequence[str]]:
     videos = rollout_videos(root)
     if not videos.rollouts:
         why = f" ({videos.left_out[0]})" if videos.left_out else ""
+        beside = filmed_beside(root)
+        instead = f"'egorecovery score {beside[0]}' scores the films beside it; or " if beside else ""
         raise ScoringError(
-            f"{root} has no film of a rollout on record{why}; evaluate with --film N, or run the experiment with "
-            "--films N"
+            f"{root} has no film of a rollout on record{why}; {instead}evaluate with --film N, or run the experiment "
+            "with --films N"
         )
     clips = [
         Clip(
