@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tyro
-from transfer import report, show
 from tyro.conf import Positional
 
 from egorecovery.demo.plan import DemoPlan, demo_protocol
 from egorecovery.experiments import ExperimentFolder, Resources, Suite, plan_suite, run_suite
+from transfer import report, show
 
 
 @dataclass(frozen=True)

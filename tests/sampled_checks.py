@@ -68,13 +68,19 @@ class _Marked(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
-        if node.returns or any(each and each.annotation for each in arguments):
+        annotated = node.returns or any(argument and argument.annotation for argument in arguments)
+        if annotated and not _unchecked(node):
             node.decorator_list.append(_mark(node))
         return self.generic_visit(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         node.decorator_list.insert(0, _mark(node))
         return self.generic_visit(node)
+
+
+def _unchecked(node: ast.FunctionDef) -> bool:
+    """Kernels: Triton compiles them in the module they are written in, so nothing may be wrapped around them."""
+    return any(ast.unparse(decorator).endswith("no_type_check") for decorator in node.decorator_list)
 
 
 def _mark(node: ast.stmt) -> ast.expr:

@@ -175,31 +175,72 @@ def test_the_results_pages_coverage_is_the_summarys(begins):
     assert shown == pytest.approx(counted, abs=0.06)
 
 
-EFFECTOR_ROWS = {
+OURS = "main-2026-11-19.tar.xz"
+OUR_ROWS = {
     "Robot recovery, effector space": "robot_recovery_effector",
     "**Shared decoder, + 300 human recoveries**": "shared_decoder",
+    "Shared decoder, gate and intent": "shared_egorecovery",
 }
 
 
-@pytest.mark.parametrize("begins", EFFECTOR_ROWS)
-def test_the_results_pages_table_of_our_method_is_the_summarys(begins):
-    archive, wanted = "transfer_validation-2026-11-18.tar.xz", {"method": EFFECTOR_ROWS[begins], "settings": {}}
-    counted = [rate("recovery", task, archive, "four_tasks", **wanted) for task in TASKS]
-    assert cells(begins, "Our method") == pytest.approx([*counted, sum(counted) / 4], abs=0.06)
+@pytest.mark.parametrize("begins", OUR_ROWS)
+def test_the_results_pages_tables_of_our_method_are_the_summarys(begins):
+    section = (ROOT / "docs/results.md").read_text().split("## Our method\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith(f"| {begins} |")]
+    for regime, line in zip(("recovery", "initial"), lines, strict=True):
+        counted = [rate(regime, task, OURS, method=OUR_ROWS[begins]) for task in TASKS]
+        shown = [float(cell) for cell in line.split("|")[2:] if cell.strip()]
+        assert shown == pytest.approx([*counted, sum(counted) / 4], abs=0.06)
 
 
-OURS = {
-    "| robot recovery, effector space |": {"method": "robot_recovery_effector"},
-    "| **+ 300 human recoveries, shared decoder** |": {"method": "shared_decoder", "settings": {}},
+OUR_README_ROWS = {
+    "| robot recovery, effector space |": "robot_recovery_effector",
+    "| **+ 300 human recoveries, shared decoder** |": "shared_decoder",
 }
 
 
-@pytest.mark.parametrize("begins", OURS)
+@pytest.mark.parametrize("begins", OUR_README_ROWS)
 def test_the_readmes_table_of_our_pathway_is_the_summarys(begins):
     (line,) = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith(begins)]
-    archive = "transfer_validation-2026-11-18.tar.xz"
-    counted = [rate("recovery", task, archive, "four_tasks", **OURS[begins]) for task in TASKS]
+    counted = [rate("recovery", task, OURS, method=OUR_README_ROWS[begins]) for task in TASKS]
     assert numbers(line.removeprefix(begins)) == pytest.approx([*counted, sum(counted) / 4], abs=0.06)
+
+
+COMPARED = {
+    "| compared, robot recovery |": "robot_recovery_effector",
+    "| compared, shared decoder |": "shared_decoder",
+    "| compared, with gate and intent |": "shared_egorecovery",
+}
+
+
+@pytest.mark.parametrize("begins", COMPARED)
+def test_the_logs_tables_of_the_comparison_are_the_summarys(begins):
+    lines = [
+        line.strip() for line in (ROOT / "docs/log.md").read_text().splitlines() if line.strip().startswith(begins)
+    ]
+    for regime, line in zip(("recovery", "initial"), lines, strict=True):
+        counted = [rate(regime, task, OURS, method=COMPARED[begins]) for task in TASKS]
+        assert numbers(line.removeprefix(begins)) == pytest.approx([*counted, sum(counted) / 4], abs=0.06)
+
+
+BLENDED_ON_FOUR_TASKS = {
+    "| blended, robot recovery alone |": "robot_recovery_effector",
+    "| blended, shared decoder |": "shared_decoder",
+}
+
+
+@pytest.mark.parametrize("begins", BLENDED_ON_FOUR_TASKS)
+def test_the_logs_validation_of_blended_positions_on_four_tasks_is_the_summarys(begins):
+    lines = (ROOT / "docs/log.md").read_text().splitlines()
+    (line,) = [line.strip() for line in lines if line.strip().startswith(begins)]
+    archive, method = "transfer_validation-2026-11-19-evening.tar.xz", BLENDED_ON_FOUR_TASKS[begins]
+    counted = [
+        rate(regime, task, archive, "near_one" if task in ("cube_stack", "table_sweep") else "near_two", method=method)
+        for task in ("cube_stack", "round_disk", "table_sweep", "cup_brush")
+        for regime in ("recovery", "initial")
+    ]
+    averages = [sum(counted[first::2]) / 4 for first in (0, 1)]
+    assert numbers(line.removeprefix(begins)) == pytest.approx([*counted, *averages], abs=0.06)
 
 
 TRANSFER = {

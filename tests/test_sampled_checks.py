@@ -1,5 +1,7 @@
 """What checks arguments and results of the package's functions while testing."""
 
+import sys
+
 import numpy as np
 import pytest
 from jaxtyping import Float, TypeCheckError
@@ -42,3 +44,23 @@ def test_after_the_first_calls_in_a_test_one_in_some_is_checked():
 def test_every_test_begins_with_checked_calls():
     with pytest.raises(TypeCheckError):
         _sum(np.zeros(2), np.zeros(3))
+
+
+def test_kernels_are_left_as_they_are_written():
+    """Triton compiles a kernel with the names of the module that it finds it in: a check around it would hide them."""
+    pytest.importorskip("egorecovery.acceleration.modules", exc_type=ImportError)  # imports all kernels
+    kernels = [
+        (module, function)
+        for name, module in list(sys.modules.items())
+        if name.startswith("egorecovery.acceleration.kernels.")
+        for function in map(python_function, vars(module).values())
+        if getattr(function, "__no_type_check__", False)
+    ]
+    assert len(kernels) > 40
+    for module, kernel in kernels:
+        assert kernel.__globals__ is vars(sys.modules[kernel.__module__]), f"{module.__name__}.{kernel.__name__}"
+
+
+def python_function(value: object) -> object:
+    """Of a Triton kernel where Triton is installed."""
+    return getattr(value, "fn", value)
