@@ -551,7 +551,7 @@ def test_import_of_good_and_discarded_recordings_ends_in_0_and_shows_no_zeros(sa
     assert main(["import", str(saved), str(lost), "--out", str(tmp_path / "store")]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("1 accepted, 1 discarded\n")
-    assert f"next: egorecovery annotate {tmp_path / 'store'} --annotator YOU" in shown.replace("\n", " ")
+    assert f"next: egorecovery annotate {tmp_path / 'store'}" in shown.replace("\n", " ")
 
 
 def test_an_import_that_adds_no_episode_ends_in_1_and_says_so(saved, tmp_path, capsys):

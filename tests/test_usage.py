@@ -97,6 +97,8 @@ def test_a_command_is_written_as_it_was_typed_without_what_is_the_default():
     assert command_of("train", parse(shlex.split(line))) == (
         "egorecovery train my-store --task cube_stack --run 'a b' --set held_out 2 seed 3 --wandb --device cpu"
     )
+    line = "import d --out s --format aloha --task t --rate-hz 30.0"
+    assert command_of("import", parse(shlex.split(line))) == f"egorecovery {line}"
     read = parse(shlex.split("experiment main --out o --seeds 0 1 --budget-minutes 3 --list"))
     assert command_of("experiment", read, without=("--list",)) == (
         "egorecovery experiment main --out o --seeds 0 1 --budget-minutes 3.0"

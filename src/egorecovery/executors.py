@@ -103,8 +103,10 @@ def _in_processes(do: Callable[[Job], Result], jobs: Sequence[Job], workers: int
         except KeyboardInterrupt:  # whoever asked to stop waits for nobody: what is half done is made again
             for worker in list((pool._processes or {}).values()):
                 worker.kill()
+            running.clear()  # the pool ends them itself; what it finds cancelled then, it spills as a traceback
             raise
         except BrokenProcessPool:
+            running.clear()
             raise WorkerLost(
                 "a worker process was killed, most likely for want of memory; what was committed stays: run again, "
                 "with fewer --workers"

@@ -1,12 +1,13 @@
 """`egorecovery import`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional
 
 from egorecovery.capture.formats.options import AlohaOptions, EgoVerseOptions, Format, LeRobotOptions
+from egorecovery.cli.options import command_of
 
 if TYPE_CHECKING:
     from egorecovery.capture import Imported, PictureFit
@@ -101,7 +102,8 @@ class Import:
         if self.dry_run:
             if self.sheet:
                 importer.write_sheet(self.sheet)
-            show_findings(importer.findings(), rules.fit, self.sheet, as_json=self.json)
+            really = replace(self, out=self.out or Path("STORE"), dry_run=False, sheet=None)
+            show_findings(importer.findings(), rules.fit, self.sheet, command_of("import", really), as_json=self.json)
             return 0
         if self.out is None:
             raise RecipeError("--out is missing: name the store to add to, or use --dry-run")

@@ -11,7 +11,9 @@ from egorecovery.cli.console import console, print_json
 from egorecovery.cli.words import wrapped
 
 
-def show_findings(findings: Findings, fit: PictureFit | None, sheet: Path | None, *, as_json: bool) -> None:
+def show_findings(
+    findings: Findings, fit: PictureFit | None, sheet: Path | None, following: str, *, as_json: bool
+) -> None:
     if as_json:
         print_json({**asdict(findings), "fit": fit and fit.to_json(), "sheet": sheet and str(sheet)})
         return
@@ -29,7 +31,7 @@ def show_findings(findings: Findings, fit: PictureFit | None, sheet: Path | None
         console.print(wrapped(f"warning: {warning}", console.file), soft_wrap=True)
     if sheet:
         console.print(f"wrote: {sheet}", soft_wrap=True)
-    console.print("next: the same command with --out STORE instead of --dry-run", soft_wrap=True)
+    console.print(f"next: {following}", soft_wrap=True)
 
 
 def show(imported: Sequence[Imported], store: Path, *, as_json: bool) -> None:
@@ -58,7 +60,7 @@ def _next(imported: Sequence[Imported], store: Path) -> str:
 
     there = EpisodeStore(store)
     if any(there.card(one.name).source.is_recovery for one in imported if one.accepted):
-        return f"egorecovery annotate {store} --annotator YOU"
+        return f"egorecovery annotate {store}"
     return f"egorecovery label {store}"
 
 

@@ -6,7 +6,8 @@ import shlex
 import textwrap
 import types
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
+from operator import attrgetter
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from tyro.conf import OmitArgPrefixes, Positional
@@ -23,7 +24,7 @@ VALUES = {  # better words for a value than its type
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    field: str
+    field: str  # dotted, where it is in a dataclass of the verb's
     flag: str  # as it is typed, or the name of a positional one in capitals
     words: str  # what it is for
     heading: str
@@ -67,7 +68,7 @@ def command_of(name: str, verb: Any, *, without: Collection[str] = ()) -> str:
     """The line that gives a verb these options; those that have their defaults are left out."""
     words = ["egorecovery", *name.split()]
     for option in sorted(options_of(type(verb)), key=lambda one: not one.positional):
-        value = getattr(verb, option.field)
+        value = attrgetter(option.field)(verb)
         if option.flag in without or (not option.required and value == option.default):
             continue
         words += [] if option.positional else [option.flag]
@@ -86,7 +87,8 @@ def _options(verb: type, heading: str) -> Iterator[Option]:
         heading = headings.get(field.name, heading)
         annotation, told = _unwrapped(hints[field.name])
         if OmitArgPrefixes in told:  # settings of their own, such as those of one data format
-            yield from _options(annotation, (inspect.getdoc(annotation) or "").rstrip("."))
+            title = (inspect.getdoc(annotation) or "").rstrip(".")
+            yield from (replace(one, field=f"{field.name}.{one.field}") for one in _options(annotation, title))
             continue
         named = [name for each in told if (name := getattr(each, "name", None)) and each is not Positional]
         given = next(iter(named), field.name)
