@@ -72,8 +72,8 @@ def _suite(root: Path) -> list[Damage]:
         record, name = folder.record, folder.suite
         if unknown := record.keys() - SUITE_FIELDS:
             raise FolderError(f"{path}: {unknown.pop()!r} is not known")
-        if folder.computed_by not in range(1, COMPUTED_BY + 1):
-            raise FolderError(f"{path}: computed_by is {folder.computed_by}, this version knows 1 to {COMPUTED_BY}")
+        if (version := record.get("computed_by", 1)) not in range(1, COMPUTED_BY + 1):
+            raise FolderError(f"{path}: computed_by is {version}, this version knows 1 to {COMPUTED_BY}")
         if "commands" not in record and read_bytes(path) != json.dumps(record).encode() + b"\n":
             raise FolderError(f"{path} has changed")
     except (EgoRecoveryError, OSError) as error:

@@ -12,7 +12,7 @@ from egorecovery.experiments import data
 from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.deadline import Deadline, OutOfTime
 from egorecovery.experiments.diagnoses import diagnosis_in
-from egorecovery.experiments.events import Report, error_words
+from egorecovery.experiments.events import Reporter, error_words
 from egorecovery.experiments.folder import DIAGNOSTICS, ExperimentFolder
 from egorecovery.experiments.resources import Resources
 from egorecovery.experiments.trainings import training_card
@@ -24,7 +24,11 @@ Progress = Callable[[str, int, int], None]  # what, such as "cup_brush episodes"
 
 
 def diagnose_cells(
-    cells: Sequence[CellPlan], folder: ExperimentFolder, resources: Resources, deadline: Deadline, report: Report
+    cells: Sequence[CellPlan],
+    folder: ExperimentFolder,
+    resources: Resources,
+    deadline: Deadline,
+    report: Reporter,
 ) -> dict[str, str]:
     """What became of the tasks, in words. A diagnosis of the same data and policies is not made again."""
 

@@ -7,7 +7,7 @@ from typing import Literal
 from egorecovery.errors import EgoRecoveryError
 
 Stage = Literal["data", "training", "evaluation", "diagnostics", "videos"]
-Report = Callable[[Stage, str, int, int], None]  # of what, done, total
+Reporter = Callable[[Stage, str, int, int], None]  # of what, done, total
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ WORK is OUT, or a folder that several suites share.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,13 +69,12 @@ class ExperimentFolder:
             if folder.suite != suite:
                 raise FolderError(f"{root} holds the suite {folder.suite!r}, not {suite!r}; use another --out")
             folder.require_current()
-            folder._begin_work()
-            return folder
-        if root.exists() and not {path.name for path in root.iterdir()} <= COPIED:
+        elif root.exists() and not {path.name for path in root.iterdir()} <= COPIED:
             raise FolderError(f"{root} is not empty and holds no experiment; name an empty or a new folder with --out")
-        root.mkdir(parents=True, exist_ok=True)
-        card = {"suite": suite, "schema": SCHEMA, "computed_by": COMPUTED_BY}
-        write_file(root / "suite.json", json.dumps(card).encode() + b"\n")
+        else:
+            root.mkdir(parents=True, exist_ok=True)
+            card = {"suite": suite, "schema": SCHEMA, "computed_by": COMPUTED_BY}
+            write_file(root / "suite.json", json.dumps(card).encode() + b"\n")
         folder._begin_work()
         return folder
 
@@ -84,11 +83,11 @@ class ExperimentFolder:
         if self._work == self.root:
             return
         cards = [card for name in ("work.json", "suite.json") if exists(card := self._work / name)]
-        if not cards:
+        if cards:
+            _require_current(self._work, read_json(cards[0], FolderError), "use another --work")
+        else:
             self._work.mkdir(parents=True, exist_ok=True)
             write_file(self._work / "work.json", json.dumps({"computed_by": COMPUTED_BY}).encode() + b"\n")
-        elif (version := read_json(cards[0], FolderError).get("computed_by", 1)) != COMPUTED_BY:
-            raise FolderError(f"{self._work} {_made_by(version)}; use another --work")
 
     @property
     def record(self) -> dict[str, Any]:
@@ -110,13 +109,8 @@ class ExperimentFolder:
     def suite(self) -> str:
         return self.record["suite"]
 
-    @property
-    def computed_by(self) -> int:
-        return self.record.get("computed_by", 1)
-
     def require_current(self) -> None:
-        if (version := self.computed_by) != COMPUTED_BY:
-            raise FolderError(f"{self.root} {_made_by(version)}; use another folder")
+        _require_current(self.root, self.record, "use another folder")
 
     def diagnoses(self) -> list[Path]:
         """The finished ones."""
@@ -190,19 +184,19 @@ class ExperimentFolder:
         return card["protocol"]["rollouts"] >= plan.protocol.rollouts
 
     def begin_rollouts(self, plan: CellPlan, subject: Subject) -> ResultFile:
-        """Where to add rollouts. Those of another training or protocol, if the file has any, are put aside."""
+        """Where to add rollouts. Those of another training or protocol, if the file has any, get another name."""
         folder = self.cell(plan.id)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "cell.json").unlink(missing_ok=True)  # more rollouts are wanted than it speaks of
         results = self.rollouts(plan.id)
-        other = [
+        others = (
             record
             for record in results.records()
             if record.subject != subject or record.protocol != plan.protocol.identity()
-        ]
-        if other:
-            former = other[0].subject.policy_hash[:8]
-            if exists(folder / FILMS):  # they show what is put aside
+        )
+        if other := next(others, None):
+            former = other.subject.policy_hash[:8]
+            if exists(folder / FILMS):  # they show those rollouts
                 remove(folder / f"{FILMS}.{former}")
                 (folder / MANIFEST).unlink(missing_ok=True)
                 (folder / FILMS).rename(folder / f"{FILMS}.{former}")
@@ -246,9 +240,13 @@ def _unlike(card: dict[str, Any], plan: CellPlan) -> str:
     return "; ".join(differences(before, after)[:3]) or "fields that are no longer known"
 
 
-def _made_by(version: int) -> str:
-    origin = f"was made by version {version} of workcell and policy, this is {COMPUTED_BY}"
-    return f"{origin}: old and new results must not be mixed"
+def _require_current(path: Path, record: Mapping[str, Any], advice: str) -> None:
+    version = record.get("computed_by", 1)
+    if version != COMPUTED_BY:
+        raise FolderError(
+            f"{path} was made by version {version} of workcell and policy, this is {COMPUTED_BY}: old and new results "
+            f"must not be mixed; {advice}"
+        )
 
 
 def _by_name(value: Any) -> Any:

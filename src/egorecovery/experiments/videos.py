@@ -13,7 +13,7 @@ from egorecovery.evaluation.video import need_encoder, render_video
 from egorecovery.experiments.cell import Cell, CellPlan
 from egorecovery.experiments.deadline import Deadline
 from egorecovery.experiments.evaluations import policy_of
-from egorecovery.experiments.events import Report, error_words
+from egorecovery.experiments.events import Reporter, error_words
 from egorecovery.experiments.folder import FILMS, ExperimentFolder
 from egorecovery.policy.action_source import ActionSource
 from egorecovery.storage.atomic_io import sync_directory, sync_file
@@ -31,7 +31,7 @@ def film_cells(
     device: str,
     count: int,
     deadline: Deadline,
-    report: Report,
+    report: Reporter,
 ) -> dict[str, str]:
     """What became of the films of cells, in words: `count` per regime. A film that is there is not made again."""
     outcomes = {}
@@ -69,7 +69,9 @@ def film_name(record: RolloutRecord, result: Result) -> str:
     return f"{_start(record)}_{mode}{result}.mp4"
 
 
-def _film(plan: CellPlan, folder: ExperimentFolder, device: str, count: int, deadline: Deadline, report: Report) -> str:
+def _film(
+    plan: CellPlan, folder: ExperimentFolder, device: str, count: int, deadline: Deadline, report: Reporter
+) -> str:
     home = inside(folder.cell(plan.id), FILMS)
     records = [record for record in folder.rollouts(plan.id).records() if record.index < plan.protocol.rollouts]
     wanted = [

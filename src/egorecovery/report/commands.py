@@ -2,40 +2,23 @@
 
 import json
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from egorecovery.errors import RecipeError
 from egorecovery.experiments.cell import Cell
-from egorecovery.experiments.condition import Condition
 from egorecovery.experiments.suites import SUITES
 from egorecovery.policy.config_json import flat
 from egorecovery.report.results import FinishedCell, SuiteResults
 from egorecovery.storage.typed_json import to_json
 from egorecovery.training import RECIPES
 
+VERB = ".venv/bin/egorecovery"
+
 
 def commands(results: SuiteResults) -> list[str]:
-    """One command for all cells that share tasks, seeds and settings; together they make every finished cell."""
-    if results.stated_commands or results.name not in SUITES:
-        by_name = (
-            _demo(results) if results.name == "demo" and results.cells else f".venv/bin/egorecovery {results.name}"
-        )
-        return [*_checkout(results), "make setup", *(results.stated_commands or [by_name])]
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for condition in results.conditions:
-        cells = results.of(condition)
-        tasks = " ".join(task for task in results.tasks if any(cell.task == task for cell in cells))
-        seeds = " ".join(map(str, sorted({cell.seed for cell in cells})))
-        for options in dict.fromkeys(settings(cell) for cell in cells):
-            pattern = "*-" + cells[0].id.removeprefix(f"{cells[0].task}-").rpartition("-s")[0] + "-s[0-9]*"
-            groups.setdefault((f"--tasks {tasks}", f"--seeds {seeds}", *options), []).append(pattern)
-    home = results.root.name if results.root.is_absolute() else str(results.root)
-    start = f".venv/bin/egorecovery experiment {results.name} --out {shlex.quote(home)}"
-    runs = [
-        " ".join([start, *options, *(["--only", *map(shlex.quote, patterns)] if len(groups) > 1 else [])])
-        for options, patterns in groups.items()
-    ]
-    return [*_checkout(results), "make setup", *runs]
+    """A checkout, the installation, and what makes every finished cell."""
+    return [*_checkout(results), "make setup", *(results.stated_commands or _runs(results))]
 
 
 def _checkout(results: SuiteResults) -> list[str]:
@@ -51,48 +34,67 @@ def _checkout(results: SuiteResults) -> list[str]:
     return [f"git checkout {shlex.quote(clean[0])}{beside}"]
 
 
+def _runs(results: SuiteResults) -> list[str]:
+    """One command for all cells that share tasks, seeds and settings."""
+    if results.name == "demo" and results.cells:
+        return [_demo(results)]
+    if results.name not in SUITES:
+        return [f"{VERB} {results.name}"]
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for condition in results.conditions:
+        cells = results.of(condition)
+        tasks = " ".join(task for task in results.tasks if any(cell.task == task for cell in cells))
+        seeds = " ".join(map(str, sorted({cell.seed for cell in cells})))
+        for options in dict.fromkeys(settings(cell) for cell in cells):
+            pattern = "*-" + cells[0].id.removeprefix(f"{cells[0].task}-").rpartition("-s")[0] + "-s[0-9]*"
+            groups.setdefault((f"--tasks {tasks}", f"--seeds {seeds}", *options), []).append(pattern)
+    home = results.root.name if results.root.is_absolute() else str(results.root)
+    start = f"{VERB} experiment {results.name} --out {shlex.quote(home)}"
+    return [
+        " ".join([start, *options, *(["--only", *map(shlex.quote, patterns)] if len(groups) > 1 else [])])
+        for options, patterns in groups.items()
+    ]
+
+
 def _demo(results: SuiteResults) -> str:
     """Its options, from what the cells say of themselves."""
-    budgets = [cell.card["budget"] for cell in results.cells]
-    cell = results.cells[0]
+    cell, budgets = results.cells[0], [cell.card["budget"] for cell in results.cells]
+    sources = ("robot_success", "robot_recovery", "human_recovery")
     options = {
         "task": cell.task,
         "steps": cell.part("recipe")["optimisation"]["steps"],
         "rollouts": cell.part("protocol")["rollouts"],
-        **{
-            name: max(budget[name] for budget in budgets)
-            for name in ("robot_success", "robot_recovery", "human_recovery")
-        },
+        **{source: max(budget[source] for budget in budgets) for source in sources},
     }
-    arguments = [f"--{name.replace('_', '-')} {shlex.quote(str(value))}" for name, value in options.items()]
-    return " ".join([".venv/bin/egorecovery demo", *arguments])
+    return " ".join([f"{VERB} demo", *_arguments(options)])
 
 
 def settings(cell: FinishedCell) -> tuple[str, ...]:
     """The options of `egorecovery experiment` that decide a result."""
-    protocol, options = cell.part("protocol"), []
-    name = cell.part("recipe").get("name")
-    for option, value in (
-        ("recipe", name),
-        ("protocol", protocol.get("name")),
-        ("rollouts", protocol.get("rollouts")),
-        ("starts-seed", protocol.get("starts_seed")),
-        ("replan", protocol.get("replan_steps")),  # always: what is usual is not the same in every revision
-    ):
-        options += [f"--{option} {shlex.quote(str(value))}"] if value is not None else []
-    for field, value in changes(cell).items():
-        text = value if isinstance(value, str) else json.dumps(value)
-        options.append(f"--set {field} {shlex.quote(text)}")
-    return tuple(options)
+    protocol = cell.part("protocol")
+    options = {
+        "recipe": cell.part("recipe").get("name"),
+        "protocol": protocol.get("name"),
+        "rollouts": protocol.get("rollouts"),
+        "starts_seed": protocol.get("starts_seed"),
+        "replan": protocol.get("replan_steps"),  # always: what is usual is not the same in every revision
+    }
+    changed = {name: value if isinstance(value, str) else json.dumps(value) for name, value in changes(cell).items()}
+    return (*_arguments(options), *(f"--set {name} {shlex.quote(text)}" for name, text in changed.items()))
+
+
+def _arguments(options: Mapping[str, Any]) -> list[str]:
+    known = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    return [f"--{name} {shlex.quote(str(value))}" for name, value in known.items()]
 
 
 def changes(cell: FinishedCell) -> dict[str, Any]:
     """Fields in which a cell's recipe is not the named one; nothing where that recipe is no longer known."""
     used = flat(dict(cell.part("recipe")))
     named = RECIPES.get(str(used.get("name")))
-    condition = Condition(method=cell.condition.method, budget=cell.condition.budget)
+    method, budget = cell.condition.method, cell.condition.budget
     try:
-        planned = Cell(suite="", task=cell.task, seed=cell.seed, **vars(condition))
+        planned = Cell(suite="", task=cell.task, seed=cell.seed, method=method, budget=budget)
         usual = flat(to_json(planned.recipe(named))) if named else {}
     except (RecipeError, TypeError):
         usual = {}

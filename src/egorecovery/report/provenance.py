@@ -11,13 +11,11 @@ from egorecovery.report.results import FinishedCell, SuiteResults
 def facts(results: SuiteResults) -> dict[str, str]:
     """What a reader wants to know first, in a few words each."""
     ended = sorted(cell.finished_at for cell in results.cells if cell.finished_at)
-    rollouts = sum(len(cell.rollouts) for cell in results.cells)
+    done, rollouts = len(results.cells), sum(len(cell.rollouts) for cell in results.cells)
     trained = sum(seconds for cell in results.cells if (seconds := cell.part("training").get("seconds")))
     evaluated = sum(seconds for cell in results.cells if (seconds := cell.part("evaluation").get("seconds")))
     return {
-        "Cells": f"{len(results.cells)} finished, {len(results.unfinished)} not"
-        if results.unfinished
-        else f"{len(results.cells)}",
+        "Cells": str(done) if not results.unfinished else f"{done} finished, {len(results.unfinished)} not",
         "Rollouts": f"{rollouts:,}",
         "Seeds": ", ".join(map(str, results.seeds)) or "none",
         "Finished": _span([moment[:16].replace("T", " ") for moment in ended]),
@@ -68,11 +66,13 @@ def recipe_name(cell: FinishedCell) -> str:
 
 def protocol_words(cell: FinishedCell) -> str:
     protocol = cell.part("protocol")
-    count, starts, replan = (protocol.get(name) for name in ("rollouts", "starts_seed", "replan_steps"))
-    parts = [str(protocol.get("name") or "unknown")]
-    parts += [f"{count} starts per task and regime"] * bool(count) + [f"starts '{starts}'"] * bool(starts)
-    parts += [f"{replan} steps of a chunk executed"] * bool(replan)
-    return ", ".join(parts)
+    forms = {
+        "rollouts": "{} starts per task and regime",
+        "starts_seed": "starts '{}'",
+        "replan_steps": "{} steps of a chunk executed",
+    }
+    stated = [form.format(protocol[name]) for name, form in forms.items() if protocol.get(name)]
+    return ", ".join([str(protocol.get("name") or "unknown"), *stated])
 
 
 def hours(seconds: int | float) -> str:

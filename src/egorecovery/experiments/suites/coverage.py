@@ -5,6 +5,7 @@ store holds 260 recoveries from anywhere, so another seed trains on another fift
 """
 
 from collections.abc import Iterator
+from itertools import chain
 
 from egorecovery.experiments.condition import RobotFailures, episodes
 from egorecovery.experiments.suites.suite import Claim, Side, Suite, side
@@ -46,6 +47,6 @@ SUITE = Suite(
     name="coverage",
     title="Where robot recoveries begin",
     by_budget=True,
-    conditions=(*(condition for row in rows.values() for side_of_row in row for condition in side_of_row), *many),
+    conditions=tuple(chain(*chain(*rows.values()), many)),
     claims=tuple(_claims()),
 )

@@ -1,5 +1,7 @@
 """The same checkpoint with other gates."""
 
+from itertools import chain
+
 from egorecovery.evaluation.protocol import REGIMES
 from egorecovery.experiments.suites.suite import TWO_TASKS, Claim, Side, Suite, side
 from egorecovery.policy.action_source import GateUse, Intervention
@@ -30,7 +32,7 @@ SUITE = Suite(
     layout="variants",
     of_paper=True,
     tasks=TWO_TASKS,
-    conditions=sum((*separate.values(), *shared.values()), ()),
+    conditions=tuple(chain(*separate.values(), *shared.values())),
     claims=tuple(
         Claim(
             f"{prefix}_{gate}_{regime}",

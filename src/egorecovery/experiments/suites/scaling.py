@@ -1,6 +1,8 @@
 """More human episodes, of either kind."""
 
-from egorecovery.experiments.condition import Condition, episodes
+from itertools import chain
+
+from egorecovery.experiments.condition import episodes
 from egorecovery.experiments.suites.suite import Claim, Suite, side
 
 AMOUNTS, OUR_AMOUNTS = (200, 300, 500, 800), (100, 300, 800)
@@ -8,8 +10,7 @@ SUCCESS = {amount: episodes(50, 50, human_success=amount) for amount in AMOUNTS}
 RECOVERY = {amount: episodes(50, 50, human_recovery=amount) for amount in (*AMOUNTS, *OUR_AMOUNTS)}
 nominal = {amount: side("human_success_mix", SUCCESS[amount]) for amount in AMOUNTS}
 full = {amount: side("egorecovery", RECOVERY[amount]) for amount in AMOUNTS}
-rows: tuple[Condition, ...] = sum((nominal[amount] + full[amount] for amount in AMOUNTS), ())
-curves = sum(nominal.values(), ()), sum(full.values(), ())
+curves = tuple(chain(*nominal.values())), tuple(chain(*full.values()))
 # Ours.
 effector = side("robot_recovery_effector", episodes(50, 50))
 shared = {amount: side("shared_decoder", RECOVERY[amount]) for amount in OUR_AMOUNTS}
@@ -25,7 +26,10 @@ SUITE = Suite(
     of_paper=True,
     by_budget=True,
     shares_stores_with=("cost_matched", "low_robot_grounding"),
-    conditions=rows + effector + shared[100] + shared[300] + shared[800],
+    conditions=(
+        *chain(*(nominal[amount] + full[amount] for amount in AMOUNTS)),
+        *(effector + shared[100] + shared[300] + shared[800]),
+    ),
     claims=(
         Claim("scaling_curve_recovery", OVER_ALL.format("recovers"), *curves),
         Claim("scaling_curve_initial", OVER_ALL.format("succeeds from nominal starts"), *curves, "initial"),
