@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from egorecovery.capture.video_file import opened_video
 from egorecovery.episodes.pictures import GAP_PX
 from egorecovery.errors import RecordingError
 from egorecovery.evaluation.video import PANEL_PX
+from egorecovery.storage.typed_json import between
 from egorecovery.studio.scoring.errors import ScoringError
 
 PLAYABLE_PIXELS = ("yuv420p", "yuvj420p")
@@ -24,16 +25,17 @@ ENCODING = {"crf": "18", "preset": "veryfast", "bf": "0"}  # hard to tell from t
 FASTEST_HZ = 60  # of a video with an unsteady rate, which is brought to a steady one
 NO_MESSAGES = "filter_units=remove_types=6"  # SEI units, in which encoders and recorders leave texts
 WHITE = 225  # of 255, after compression
+_Positive = Annotated[int, between(1, 10**9)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class VideoFacts:
     """What a player must know."""
 
-    frames: int
-    rate_hz: float
-    width: int
-    height: int
+    frames: _Positive
+    rate_hz: Annotated[float, between(0, 1e9, above_least=True)]
+    width: _Positive
+    height: _Positive
 
     @property
     def duration_s(self) -> float:
