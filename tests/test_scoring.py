@@ -537,8 +537,10 @@ def test_a_task_needs_written_criteria_and_own_ones_can_be_given(tmp_path):
     own = tmp_path / "own.json"
     own.write_text(json.dumps({"tasks": {"fold_towel": {"title": "Towel", "success": ["Folded."], "failure": []}}}))
     assert criteria_for(["fold_towel"], own)["fold_towel"].success == ("Folded.",)
-    own.write_text('{"tasks": {"fold_towel": {"title": "Towel", "success": "Folded."}}}')
-    with pytest.raises(ScoringError, match="wanted a list of sentences"):
+    own.write_text('{"tasks": {"fold_towel": {"title": "Towel", "success": "Folded.", "failure": []}}}')
+    with pytest.raises(
+        ScoringError, match=r"own\.json: tasks\.fold_towel\.success must be a list, got 'Folded\.'; wanted is"
+    ):
         criteria_for(["fold_towel"], own)
 
 

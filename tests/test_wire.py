@@ -254,12 +254,12 @@ def test_metadata_arrive_as_they_were():
     [
         ({"action_hz": 0}, "action_hz must be positive"),
         ({"action_hz": float("nan")}, "action_hz must be positive"),
-        ({"horizon": 2.5}, "horizon must be int"),
-        ({"horizon": True}, "horizon must be int"),
+        ({"horizon": 2.5}, "horizon must be a whole number"),
+        ({"horizon": True}, "horizon must be a whole number"),
         ({"cameras": "head"}, "cameras must be a list"),
         ({"cameras": []}, "at least one camera"),
-        ({"action_space": "torque"}, "action_space must be joint or effector"),
-        ({"hidden_embodiment": 1}, "hidden_embodiment must be bool"),
+        ({"action_space": "torque"}, "action_space must be one of joint, effector"),
+        ({"hidden_embodiment": 1}, "hidden_embodiment must be true or false"),
         ({"model": 7}, "model must be text"),
     ],
 )

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from egorecovery.errors import WireError
+from egorecovery.storage.typed_json import from_json, to_json
 
 AnswerSpace = Literal["joint", "effector"]
 Fit = Literal["letterbox", "crop", "exact"]
@@ -43,40 +44,15 @@ class ServerMetadata:
             raise WireError("metadata: there must be at least one camera")
 
     def to_message(self) -> dict[str, Any]:
-        record = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**record, "cameras": [str(camera) for camera in self.cameras]}
+        return to_json(self)
 
     @classmethod
     def from_message(cls, message: object) -> "ServerMetadata":
         """Metadata from a received message. Unknown keys are ignored, because a newer server may send more."""
         if not isinstance(message, Mapping):
             raise WireError(f"metadata must be a map, got {type(message).__name__}")
-        missing = [field.name for field in fields(cls) if field.name not in message]
+        names = [field.name for field in fields(cls)]
+        missing = [name for name in names if name not in message]
         if missing:
             raise WireError(f"the server's metadata lack {', '.join(missing)}: it is not a server of this project")
-        return cls(**{field.name: _checked(field.name, message[field.name]) for field in fields(cls)})
-
-
-_CHOICES: dict[str, tuple[str, ...]] = {"action_space": get_args(AnswerSpace), "picture_fit": get_args(Fit)}
-_NUMBERS: dict[str, tuple[type, ...]] = {
-    "action_hz": (int, float),
-    "policy_hz": (int, float),
-    **dict.fromkeys(("horizon", "action_dim", "state_dim", "image_size"), (int,)),
-    "hidden_embodiment": (bool,),
-}
-
-
-def _checked(name: str, value: Any) -> Any:
-    if name == "cameras":
-        if not isinstance(value, list | tuple) or not all(isinstance(camera, str) for camera in value):
-            raise WireError(f"metadata: cameras must be a list of names, got {value!r:.60}")
-        return tuple(value)
-    if name in _NUMBERS:
-        kinds = _NUMBERS[name]
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise WireError(f"metadata: {name} must be {kinds[-1].__name__}, got {value!r:.60}")
-        return kinds[-1](value)
-    if not isinstance(value, str) or value not in _CHOICES.get(name, (value,)):
-        wanted = " or ".join(_CHOICES.get(name, ("text",)))
-        raise WireError(f"metadata: {name} must be {wanted}, got {value!r:.60}")
-    return value
+        return from_json(cls, {name: message[name] for name in names}, "metadata: ", WireError)

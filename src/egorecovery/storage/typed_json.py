@@ -198,7 +198,7 @@ def _union(parts: Sequence[Any]) -> _Reader:
 
 
 def _choice(choices: Sequence[Any], taken: Mapping[tuple[type, Any], Any]) -> _Reader:
-    words = f"one of {', '.join(map(str, choices))}"
+    words = f"{'one of ' * (len(choices) > 1)}{', '.join(map(str, choices))}"
 
     def read(value: Any) -> Any:
         try:

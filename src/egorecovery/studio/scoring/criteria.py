@@ -1,11 +1,12 @@
 """The written rules shown beside a video."""
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from egorecovery.storage.bounded_json import read_named_json
+from egorecovery.storage.typed_json import from_json
 from egorecovery.studio.scoring.errors import ScoringError
 
 WRITTEN = Path(__file__).with_name("criteria.json")
@@ -25,14 +26,19 @@ class Criteria:
     allowed: tuple[str, ...] = ()
     every_task: tuple[str, ...] = ()
 
-    def record(self) -> dict[str, Any]:
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
-    @classmethod
-    def of(cls, record: dict[str, Any]) -> "Criteria":
-        title, *sentences = (record[name] for name in ("title", "success", "failure", "allowed", "every_task"))
-        success, failure, allowed, every_task = map(tuple, sentences)
-        return cls(title=title, success=success, failure=failure, allowed=allowed, every_task=every_task)
+class _TaskRules(TypedDict):
+    """A task's criteria in a file, where `every_task` is said once for all."""
+
+    title: str
+    success: list[str]
+    failure: list[str]
+    allowed: NotRequired[list[str]]
+
+
+class _RulesFile(TypedDict):
+    tasks: Mapping[str, _TaskRules]
+    every_task: NotRequired[list[str]]
 
 
 def criteria_for(tasks: Iterable[str], own: Path | None = None) -> dict[str, Criteria]:
@@ -50,24 +56,15 @@ def criteria_for(tasks: Iterable[str], own: Path | None = None) -> dict[str, Cri
 
 def _read(path: Path) -> dict[str, Criteria]:
     written = read_named_json(path, ScoringError)
-    try:
-        every_task = _sentences(written.get("every_task", []))
-        return {str(task): _criteria(fields, every_task) for task, fields in written["tasks"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ScoringError(f"{path} does not hold success criteria ({error}); wanted {_SHAPE}") from None
+    rules = from_json(_RulesFile, written, f"{path}: ", ScoringError, f"wanted is {_SHAPE}")
+    return {task: _criteria(fields, rules.get("every_task", [])) for task, fields in rules["tasks"].items()}
 
 
-def _criteria(fields: dict[str, Any], every_task: tuple[str, ...]) -> Criteria:
+def _criteria(rules: _TaskRules, every_task: list[str]) -> Criteria:
     return Criteria(
-        title=str(fields["title"]),
-        success=_sentences(fields["success"]),
-        failure=_sentences(fields["failure"]),
-        allowed=_sentences(fields.get("allowed", [])),
-        every_task=every_task,
+        title=rules["title"],
+        success=tuple(rules["success"]),
+        failure=tuple(rules["failure"]),
+        allowed=tuple(rules.get("allowed", ())),
+        every_task=tuple(every_task),
     )
-
-
-def _sentences(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(sentence, str) for sentence in value):
-        raise TypeError(f"wanted a list of sentences, got {value!r}")
-    return tuple(value)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from egorecovery.capture.video_file import opened_video
 from egorecovery.episodes.pictures import GAP_PX
 from egorecovery.errors import RecordingError
 from egorecovery.evaluation.video import PANEL_PX
+from egorecovery.storage.typed_json import between
 from egorecovery.studio.scoring.errors import ScoringError
 
 PLAYABLE_PIXELS = ("yuv420p", "yuvj420p")
@@ -23,16 +24,17 @@ ENCODING = {"crf": "18", "preset": "veryfast", "bf": "0"}  # hard to tell from t
 FASTEST_HZ = 60  # upper limit for videos with a variable rate, which are resampled to a constant one
 NO_MESSAGES = "filter_units=remove_types=6"  # SEI units, in which encoders and recorders store text
 WHITE = 225  # of 255, after compression
+_Positive = Annotated[int, between(1, 10**9)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class VideoFacts:
     """Facts that a player needs."""
 
-    frames: int
-    rate_hz: float
-    width: int
-    height: int
+    frames: _Positive
+    rate_hz: Annotated[float, between(0, 1e9, above_least=True)]
+    width: _Positive
+    height: _Positive
 
     @property
     def duration_s(self) -> float:

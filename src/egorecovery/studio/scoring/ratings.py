@@ -1,10 +1,11 @@
 """The state of ratings as a pure function of the journal's lines: ratings, open videos, decisions."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
 
 from egorecovery.errors import StoreDamaged
+from egorecovery.storage.typed_json import from_json, to_json
 from egorecovery.studio.scoring.errors import ScoringError, StaleRating
 from egorecovery.studio.scoring.session import Plan
 
@@ -24,6 +25,17 @@ class Rating:
     role: Role = "rater"
     at: str = ""  # ISO 8601, from the caller's clock
     revision: int = 0  # of this person's rating of this video; 1 for the first, set on saving
+
+
+class Undo(TypedDict):
+    """A line that takes back a person's last rating."""
+
+    kind: Literal["undo"]
+    video: str
+    by: str
+    role: Role
+    at: str
+    revision: int
 
 
 Line = dict[str, Any]  # {"kind": "rating", ...Rating} | {"kind": "undo", ...} | {"kind": ADJUDICATING | UNBLINDED, ...}
@@ -49,26 +61,31 @@ class Ratings:
         self.adjudicating = self.unblinded = False
         for number, line in enumerate(lines, start=1):
             try:
-                self._add(line)
-            except (IndexError, KeyError, TypeError) as error:
+                self._add(line, f"line {number} of the ratings: ")
+            except (IndexError, KeyError) as error:
                 raise StoreDamaged(
                     f"line {number} of the ratings is none of this session ({error!r:.120}); copy the session again"
                 ) from None
 
-    def _add(self, line: Line) -> None:
+    def _add(self, line: Line, where: str) -> None:
         kind = line["kind"]
         if kind in (ADJUDICATING, UNBLINDED):
             self.adjudicating |= kind == ADJUDICATING
             self.unblinded |= kind == UNBLINDED
             return
-        _require_types(line)
-        person = _person(line["role"], line["by"])
-        self._revisions[person, line["video"]] = line["revision"]
-        done = self._done.setdefault(person, [])
-        if kind == "undo":
-            done.pop()
+        advice = "copy the session again"
+        if kind == "rating":
+            fields = {name: value for name, value in line.items() if name != "kind"}
+            rating = from_json(Rating, fields, where, StoreDamaged, advice)
+            self._said_by(rating.role, rating.by, rating.video, rating.revision).append(rating)
         else:
-            done.append(Rating(**{name: value for name, value in line.items() if name != "kind"}))
+            undo: Undo = from_json(Undo, line, where, StoreDamaged, advice)
+            self._said_by(undo["role"], undo["by"], undo["video"], undo["revision"]).pop()
+
+    def _said_by(self, role: Role, by: str, video: str, revision: int) -> list[Rating]:
+        person = _person(role, by)
+        self._revisions[person, video] = revision
+        return self._done.setdefault(person, [])
 
     @property
     def raters(self) -> list[str]:
@@ -134,7 +151,7 @@ class Ratings:
                 f"{rating.by} has changed this video's rating to {saved} in another window; it is shown now: rate "
                 "again if you want another"
             )
-        return {"kind": "rating", **asdict(rating), "revision": current + 1}
+        return {"kind": "rating", **to_json(rating), "revision": current + 1}
 
     def next_undo(self, by: str, role: Role, at: str) -> Line:
         """Undoes a person's latest rating. Their earlier rating of the video is valid again."""
@@ -176,19 +193,6 @@ class Ratings:
         elif by not in self.raters and len(self.raters) >= self.plan.raters:
             names = " and ".join(self.raters)
             raise ScoringError(f"this session has its {self.plan.raters} raters, {names}; somebody else can adjudicate")
-
-
-def _require_types(line: Line) -> None:
-    texts = [line[name] for name in ("role", "by", "video", "at")] + [line.get("note", ""), line.get("verdict", "")]
-    verdicts = ("success", "failure") if line["kind"] == "rating" else ("",)
-    if (
-        not all(isinstance(text, str) for text in texts)
-        or type(line["revision"]) is not int
-        or line["kind"] not in ("rating", "undo")
-        or line["role"] not in ("rater", "adjudicator")
-        or line.get("verdict", "") not in verdicts
-    ):
-        raise TypeError("a field of another type")
 
 
 def _require_words(rating: Rating) -> None:

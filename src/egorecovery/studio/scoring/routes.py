@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from egorecovery.evaluation.rater_agreement import agreement
+from egorecovery.storage.typed_json import to_json
 from egorecovery.studio.access import Access
 from egorecovery.studio.app import local_app
 from egorecovery.studio.guard import Guard
@@ -123,7 +124,7 @@ def _about(session: Session, ratings: Ratings, rater: str) -> dict[str, Any]:
         "videos": len(plan.videos),
         "raters_wanted": plan.raters,
         "raters": [{"name": name, "rated": len(ratings.of(name))} for name in ratings.raters],
-        "criteria": {task: rules.record() for task, rules in plan.criteria.items()},
+        "criteria": to_json(plan.criteria),
         "complete": ratings.is_complete,
         "adjudicating": ratings.adjudicating,
         "unblinded": ratings.unblinded,

@@ -12,9 +12,9 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from egorecovery.errors import StoreDamaged
 from egorecovery.randomness import generator_for
@@ -22,6 +22,7 @@ from egorecovery.storage.atomic_io import sync_directory, sync_tree, write_file
 from egorecovery.storage.checksummed_json import digest, read_checksummed, with_checksum
 from egorecovery.storage.containment import inside, is_file
 from egorecovery.storage.journal import Journal
+from egorecovery.storage.typed_json import Must, between, from_json, to_json
 from egorecovery.studio.scoring.clip import Clip
 from egorecovery.studio.scoring.criteria import Criteria
 from egorecovery.studio.scoring.errors import ScoringError
@@ -33,20 +34,17 @@ ID_BYTES = 6
 _ID = re.compile(r"[0-9a-f]{12}")
 MOST_RATERS = 2
 Progress = Callable[[int, int], None]
+_Count = Annotated[int, between(0, (1 << 63) - 1)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlindVideo:
     """The facts about a video that a rater may see."""
 
-    id: str
+    id: Annotated[str, Must("of 12 hexadecimal digits", lambda name: bool(_ID.fullmatch(name)))]
     task: str
     facts: VideoFacts
-    bytes: int
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> "BlindVideo":
-        return cls(**{**record, "facts": VideoFacts(**record["facts"])})
+    bytes: _Count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,44 +52,25 @@ class Plan:
     """The videos, number of raters and criteria of a session."""
 
     created_at: str
-    seed: int  # of the order
-    raters: int
+    seed: _Count  # of the order
+    raters: Annotated[int, between(1, MOST_RATERS)]
     criteria: Mapping[str, Criteria]
     videos: tuple[BlindVideo, ...]
     key_digest: str  # the key holds a random number, so that its content cannot be found by trial
 
     def record(self) -> dict[str, Any]:
-        criteria = {task: rules.record() for task, rules in self.criteria.items()}
-        videos = [asdict(video) for video in self.videos]
-        return {**asdict(self), "schema": SCHEMA, "criteria": criteria, "videos": videos}
+        return {**to_json(self), "schema": SCHEMA}
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> "Plan":
+    def of(cls, record: Mapping[str, Any], where: str) -> "Plan":
+        """Refused where nobody's program wrote it: ids become names of files, numbers go to a player."""
         fields = {name: value for name, value in record.items() if name != "schema"}
-        criteria = {task: Criteria.of(rules) for task, rules in fields.pop("criteria").items()}
-        videos = tuple(BlindVideo.of(video) for video in fields.pop("videos"))
-        return cls(**fields, criteria=criteria, videos=videos)
-
-    def require_sane(self) -> None:
-        """Raises for a malformed plan, because ids become file names and numbers go to a player."""
-        texts = [self.created_at, self.key_digest, *(video.task for video in self.videos)]
-        texts += [text for rules in self.criteria.values() for text in (rules.title, *rules.success, *rules.failure)]
-        texts += [text for rules in self.criteria.values() for text in (*rules.allowed, *rules.every_task)]
-        counts = [self.seed, *(video.bytes for video in self.videos)]
-        facts = [number for video in self.videos for number in asdict(video.facts).values()]
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError("a text has another type")
-        if any(type(number) is not int or not 0 <= number < 1 << 63 for number in counts):
-            raise TypeError("a count is not a whole number")
-        if any(type(number) not in (int, float) or not 0 < number < 1e9 for number in facts):
-            raise TypeError("the facts of a video are not positive numbers")
-        if type(self.raters) is not int or not 1 <= self.raters <= MOST_RATERS:
-            raise ValueError("the number of raters is invalid")
-        ids = [video.id for video in self.videos]
-        if len(set(ids)) != len(ids) or not all(isinstance(name, str) and _ID.fullmatch(name) for name in ids):
-            raise ValueError("the name of a video is invalid or used twice")
-        if missing := {video.task for video in self.videos} - self.criteria.keys():
-            raise ValueError(f"no criteria for {min(missing)}")
+        plan = from_json(cls, fields, f"{where}: ", StoreDamaged, "copy the session again")
+        if len({video.id for video in plan.videos}) != len(plan.videos):
+            raise StoreDamaged(f"{where}: two videos have one id; copy the session again")
+        if missing := {video.task for video in plan.videos} - plan.criteria.keys():
+            raise StoreDamaged(f"{where}: there are no criteria for {min(missing)}; copy the session again")
+        return plan
 
     def order(self, rater: str) -> list[BlindVideo]:
         """A rater's order of videos. It differs by rater, to spread fatigue, and goes task by task.
@@ -129,11 +108,7 @@ def open_session(root: Path) -> Session:
     record = read_checksummed(inside(root, PLAN))
     if record.get("schema") != SCHEMA:
         raise ScoringError(f"{root / PLAN} has schema {record.get('schema')}, this version reads {SCHEMA}")
-    try:
-        session = Session(root=root, plan=Plan.of(record))
-        session.plan.require_sane()
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise StoreDamaged(f"{root / PLAN} is no plan of a session ({error!r:.200}); copy the session again") from None
+    session = Session(root=root, plan=Plan.of(record, str(root / PLAN)))
     for video in session.plan.videos:
         path = session.video_file(video)
         if not is_file(path) or path.stat().st_size != video.bytes:
