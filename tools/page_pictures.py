@@ -95,7 +95,9 @@ def draw(browser: Browser, url: str, path: Path, width: int, height: int | None 
     picture = Image.open(io.BytesIO(page.screenshot(**whole))).convert("RGB")
     page.close()
     path.parent.mkdir(parents=True, exist_ok=True)
-    picture.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+    picture.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=40, dither=Image.Dither.NONE).save(
+        path, optimize=True
+    )
     print(f"wrote: {path}, {picture.width} x {picture.height}, {path.stat().st_size / 1e3:.0f} kB")
 
 
