@@ -24,7 +24,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 COLUMNS, LINES = 80, 30
-COLOURS = 128  # of the pictures: flat areas, so few are enough
+COLOURS = 256  # of the pictures; chosen so that no colour is off by much, lines of one pixel included
 THEME = TerminalTheme((255, 255, 255), (30, 34, 40), [(30, 34, 40), (180, 40, 40), (40, 140, 60), (150, 110, 20),
     (40, 90, 170), (160, 50, 130), (20, 120, 130), (90, 95, 100)])  # fmt: skip
 PAGE = """<meta charset="utf-8"><style>
@@ -95,7 +95,9 @@ def draw(browser: Browser, url: str, path: Path, width: int, height: int | None 
     picture = Image.open(io.BytesIO(page.screenshot(**whole))).convert("RGB")
     page.close()
     path.parent.mkdir(parents=True, exist_ok=True)
-    picture.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+    picture.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=40, dither=Image.Dither.NONE).save(
+        path, optimize=True
+    )
     print(f"wrote: {path}, {picture.width} x {picture.height}, {path.stat().st_size / 1e3:.0f} kB")
 
 

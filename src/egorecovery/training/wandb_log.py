@@ -36,8 +36,9 @@ class WandbLog:
                 settings=self._wandb.Settings(console="off", silent=True),
             )
         except (self._wandb.Error, OSError) as error:
+            said = str(error).rstrip(". ")
             raise RecipeError(
-                f"--wandb: {error}; log in with 'wandb login', set WANDB_MODE=offline, or leave --wandb out"
+                f"--wandb: {said}; log in with 'wandb login', set WANDB_MODE=offline, or leave --wandb out"
             ) from None
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
