@@ -24,11 +24,7 @@ Progress = Callable[[str, int, int], None]  # what, such as "cup_brush episodes"
 
 
 def diagnose_cells(
-    cells: Sequence[CellPlan],
-    folder: ExperimentFolder,
-    resources: Resources,
-    deadline: Deadline,
-    report: Reporter,
+    cells: Sequence[CellPlan], folder: ExperimentFolder, resources: Resources, deadline: Deadline, report: Reporter
 ) -> dict[str, str]:
     """What became of the tasks, in words. A diagnosis of the same data and policies is not made again."""
 

@@ -17,7 +17,6 @@ from egorecovery.policy.action_source import Intervention
 ROLLOUTS = 20  # per task and regime
 POOLED_TASKS = 4
 ROUNDING = 0.06  # printed with one decimal, halves rounded now up, now down: 53/80 as 66.2, 61/80 as 76.3
-GATES = {"learned": "learned", "p=0": "0", "p=0.5": "0.5", "p=1": "1", "shuffled": "shuffled"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +83,7 @@ def _condition(printed: Mapping[str, Any]) -> Condition:
     counts, name = printed["budget"] or episode_counts(FULL), printed["name"]
     budget = episodes(counts[0], counts[1], human_success=counts[2], human_recovery=counts[3])
     if printed["suite"] == "gate_intervention":
-        return Condition(method="egorecovery", budget=budget, intervention=Intervention(gate=GATES[name]))  # pyright: ignore[reportArgumentType] - of the packaged file
+        return Condition(method="egorecovery", budget=budget, intervention=Intervention(gate=name.removeprefix("p=")))  # pyright: ignore[reportArgumentType] - of the packaged file
     zero = name == "zero_intent_at_test"
     method = "egorecovery" if zero or name in ("full", "dct_magnitude_4d") else name
     return Condition(method=method, budget=budget, intervention=Intervention(zero_intent=zero))

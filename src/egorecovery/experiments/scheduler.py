@@ -47,13 +47,10 @@ class Scheduler:
         """With `whole_data`, stores get what the whole suite needs, not only what the chosen cells do."""
         self.plan, self.folder, self.resources, self.deadline = plan, folder, resources, deadline
         self.on_event = on_event
-        self.outcome = SuiteOutcome()
-        todo: list[CellPlan] = []
-        for cell in plan.cells:  # all are looked at before anything is done: one of other settings is refused now
-            if folder.is_done(cell):
-                self.outcome.there.append(cell.id)
-            else:
-                todo.append(cell)
+        # All are looked at before anything is done: a cell of other settings is refused now.
+        done = {cell.id for cell in plan.cells if folder.is_done(cell)}
+        self.outcome = SuiteOutcome(there=[cell.id for cell in plan.cells if cell.id in done])
+        todo = [cell for cell in plan.cells if cell.id not in done]
         needed = {store: orders_of(cell for cell in todo if cell.cell.store == store) for store in plan.orders}
         self.orders = plan.orders if whole_data else needed
         self.complete: set[str] = set()  # stores that have all that is needed of them

@@ -26,12 +26,7 @@ NOMINAL = "nominal"  # the mode of starts before which nothing went wrong
 
 
 def film_cells(
-    plans: Sequence[CellPlan],
-    folder: ExperimentFolder,
-    device: str,
-    count: int,
-    deadline: Deadline,
-    report: Reporter,
+    plans: Sequence[CellPlan], folder: ExperimentFolder, device: str, count: int, deadline: Deadline, report: Reporter
 ) -> dict[str, str]:
     """What became of the films of cells, in words: `count` per regime. A film that is there is not made again."""
     outcomes = {}

@@ -1,7 +1,7 @@
 """What single sections of a page show: numbers of an analysis, arranged as templates want them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,8 @@ def comparison_groups(paired: Sequence[PairedComparison]) -> dict[tuple[str, str
     """By pair of conditions, then by tasks."""
     groups: dict[tuple[str, str], dict[str, dict[Regime, Any]]] = {}
     for comparison in paired:
-        tasks = (
-            task_title(comparison.tasks[0]) if len(comparison.tasks) == 1 else f"{len(comparison.tasks)} tasks pooled"
-        )
+        first, *others = comparison.tasks
+        tasks = f"{len(comparison.tasks)} tasks pooled" if others else task_title(first)
         group = groups.setdefault((comparison.second.label, comparison.first.label), {})
         group.setdefault(tasks, {})[comparison.regime] = comparison
     return groups
@@ -49,9 +48,8 @@ def comparison_groups(paired: Sequence[PairedComparison]) -> dict[tuple[str, str
 def variant_rows(analysis: Analysis) -> list[dict[str, Any]]:
     """Ablations and interventions: what each costs against the full method, here and in the paper."""
     full = analysis.find("egorecovery")
-    whole = next(
-        (row.paper for row in analysis.rows if row.condition.role == Condition(method="egorecovery").role), None
-    )
+    role = Condition(method="egorecovery").role
+    whole = next((row.paper for row in analysis.rows if row.condition.role == role), None)
     rows = []
     for row in analysis.rows:
         paired, paper = {}, {}
@@ -67,28 +65,25 @@ def variant_rows(analysis: Analysis) -> list[dict[str, Any]]:
 
 def score_groups(analysis: Analysis) -> tuple[list[str], dict[str, list[tuple[Condition, list[float | None]]]]]:
     """What trained policies score on held-out episodes: names, and by task the means over seeds."""
-    cells = [
-        cell for cell in analysis.results.cells if not cell.condition.intervened and cell.part("training").get("scores")
-    ]
-    names = sorted(
-        {name for cell in cells for name in cell.part("training")["scores"]},
-        key=lambda name: (name.startswith("probe/"), name),
-    )
-    groups = {}
-    for task in analysis.tasks:
-        of_task = [cell for cell in cells if cell.task == task]
-        groups[task] = [
-            (
-                condition,
-                [_mean_score([cell for cell in of_task if cell.condition == condition], name) for name in names],
-            )
-            for condition in dict.fromkeys(cell.condition for cell in of_task)
+    scored: dict[tuple[str, Condition], list[Mapping[str, float | None]]] = {}
+    for cell in analysis.results.cells:
+        scores = cell.part("training").get("scores")
+        if scores and not cell.condition.intervened:
+            scored.setdefault((cell.task, cell.condition), []).append(scores)
+    names = {name for trainings in scored.values() for scores in trainings for name in scores}
+    ordered = sorted(names, key=lambda name: (name.startswith("probe/"), name))
+    return ordered, {
+        task: [
+            (condition, [_mean_score(trainings, name) for name in ordered])
+            for (scored_on, condition), trainings in scored.items()
+            if scored_on == task
         ]
-    return names, groups
+        for task in analysis.tasks
+    }
 
 
-def _mean_score(cells: Sequence[FinishedCell], name: str) -> float | None:
-    scores = [score for cell in cells if (score := cell.part("training")["scores"].get(name)) is not None]
+def _mean_score(trainings: Sequence[Mapping[str, float | None]], name: str) -> float | None:
+    scores = [score for training in trainings if (score := training.get(name)) is not None]
     return sum(scores) / len(scores) if scores else None
 
 

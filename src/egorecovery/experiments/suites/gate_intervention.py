@@ -6,21 +6,16 @@ from egorecovery.evaluation.protocol import REGIMES
 from egorecovery.experiments.suites.suite import TWO_TASKS, Claim, Side, Suite, side
 from egorecovery.policy.action_source import GateUse, Intervention
 
-NAMES: dict[GateUse, str] = {
-    "learned": "learned",
-    "0": "p=0",
-    "0.5": "p=0.5",
-    "1": "p=1",
-    "shuffled": "shuffled",
-}
 FORCED: dict[GateUse, str] = {"0": "shut", "0.5": "half open", "1": "open", "shuffled": "to shuffled values"}
 HURTS = "A gate forced {} does worse than the learned one{}: {} SR."
 
 
 def _gates(method: str, prefix: str) -> dict[GateUse, Side]:
+    """Each under the paper's name for it."""
+    names: dict[GateUse, str] = {"learned": "learned", "0": "p=0", "0.5": "p=0.5", "1": "p=1", "shuffled": "shuffled"}
     return {
         gate: side(method, intervention=Intervention(gate=gate), variant=f"{prefix}{name}")
-        for gate, name in NAMES.items()
+        for gate, name in names.items()
     }
 
 
