@@ -425,12 +425,15 @@ def drop(*keys):
         (set_provenance(stopped_at="2026-13-01"), "provenance.stopped_at must be a time like"),
         (set_provenance(started_at="2027-01-01T10:00:00Z"), "is before started_at"),
         (set_provenance(started_at="2026-01-01T10:00:00"), "one has a time zone"),
-        (lambda d: d["cameras"].update(top=d["cameras"]["head"]), "'top' is not one of head, left_wrist, right_wrist"),
+        (
+            lambda d: d["cameras"].update(top=d["cameras"]["head"]),
+            "cameras.top must be one of head, left_wrist, right_wrist",
+        ),
         (lambda d: d["cameras"]["head"].update(fx="605"), "cameras.head.fx must be a number"),
         (lambda d: d["cameras"]["head"].update(width=640), "has 16 x 16 pixels, but its camera 640 x 16"),
-        (lambda d: d.update(source="human"), "'human' is not one of robot_success, robot_recovery, human_success"),
-        (lambda d: d.update(active=["middle"]), "'middle' is not one of left, right"),
-        (lambda d: d.update(keypoint_order="smpl"), "'smpl' is not one of mano, openpose"),
+        (lambda d: d.update(source="human"), "source must be one of robot_success, robot_recovery, human_success"),
+        (lambda d: d.update(active=["middle"]), "active[0] must be one of left, right, got 'middle'"),
+        (lambda d: d.update(keypoint_order="smpl"), "keypoint_order must be one of mano, openpose, got 'smpl'"),
     ],
 )
 def test_a_wrong_description_names_its_field_and_what_is_wanted(saved, change, message):

@@ -4,9 +4,8 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from zipfile import ZipFile, is_zipfile
 
 import numpy as np
@@ -21,15 +20,12 @@ from egorecovery.motion import KeypointOrder
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import canonical
 from egorecovery.storage.containment import exists, inside, names_in, require_regular
-from egorecovery.storage.typed_json import to_json
+from egorecovery.storage.typed_json import from_json, to_json
 
 DESCRIPTION = "recording.json"
 FORMAT = "egorecovery-recording"
 SCHEMA = 1
 STREAM_BYTES = 512 << 20  # of one stream without pictures and depth: hours of joint states
-
-Word = TypeVar("Word", bound=StrEnum)
-Kind = TypeVar("Kind")
 
 
 def find_recordings(paths: list[Path]) -> list[Path]:
@@ -131,19 +127,14 @@ def load_header(directory: Path) -> RecordingHeader:
         path = inside(directory, DESCRIPTION)
     described = _description(path)
     with _naming(path):
-        source = _one_of(Source, _field(described, "source", str), "source")
-        active = tuple(_one_of(Side, side, "active") for side in _field(described, "active", list, []))
-        order = _field(described, "keypoint_order", str) if source.is_human else None
+        source = _field(described, "source", Source)
         return RecordingHeader(
-            id=episode_id(_field(described, "id", str, directory.name)),
-            task=task_named(_field(described, "task", str), active),
+            id=episode_id(_field(described, "id", str) if "id" in described else directory.name),
+            task=task_named(_field(described, "task", str), _field(described, "active", tuple[Side, ...], absent=())),
             source=source,
-            intrinsics={
-                _one_of(Camera, name, "cameras"): Intrinsics.from_json(known, f"cameras.{name}")
-                for name, known in _field(described, "cameras", dict).items()
-            },
-            order=None if order is None else _one_of(KeypointOrder, order, "keypoint_order"),
-            provenance=Provenance.from_json(_field(described, "provenance", dict)),
+            intrinsics=_field(described, "cameras", Mapping[Camera, Intrinsics]),
+            order=_field(described, "keypoint_order", KeypointOrder) if source.is_human else None,
+            provenance=Provenance.from_json(_field(described, "provenance", Mapping[str, Any])),
         )
 
 
@@ -207,21 +198,12 @@ def _description(path: Path) -> dict[str, Any]:
     return described
 
 
-def _field(described: dict[str, Any], name: str, kind: type[Kind], absent: Kind | None = None) -> Kind:
-    """A field of the description, checked to have this JSON type."""
+def _field(described: dict[str, Any], name: str, kind: Any, absent: Any = None) -> Any:
+    """A field of the description, checked to have this type."""
     value = described.get(name, absent)
     if value is None:
         raise RecordingError(f"{name} is missing; see docs/formats.md")
-    if not isinstance(value, kind):
-        words = {str: "text", list: "a list", dict: "an object"}[kind]
-        raise RecordingError(f"{name} must be {words}, got {value!r}")
-    return value
-
-
-def _one_of(words: type[Word], value: object, name: str) -> Word:
-    if value not in list(words):
-        raise RecordingError(f"{name}: {value!r} is not one of {', '.join(words)}")
-    return words(value)
+    return from_json(kind, value, name, RecordingError, "see docs/formats.md")
 
 
 def _camera(directory: Path, known: Intrinsics) -> RawCamera:
