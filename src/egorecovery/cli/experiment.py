@@ -12,7 +12,6 @@ from egorecovery.errors import EgoRecoveryError
 
 if TYPE_CHECKING:
     from egorecovery.experiments import Suite, SuitePlan
-    from egorecovery.report.analysis import Analysis
 
 REPORTED = "report: "
 
@@ -204,42 +203,15 @@ class Experiment:
 def _report_on(out: Path) -> str:
     """Says where the report is. Results are worth more: no failure to describe them is a failure of the experiment."""
     try:
+        from egorecovery.cli.console import console
+        from egorecovery.cli.experiment_table import rate_tables
         from egorecovery.report import write_analysis
         from egorecovery.report.analysis import Analysis
         from egorecovery.report.results import read_results
 
         analysis = Analysis(read_results(out))
-        _show(analysis)
+        for table in rate_tables(analysis):
+            console.print(table)
         return f"{REPORTED}{write_analysis(analysis)}"
     except (EgoRecoveryError, ModuleNotFoundError, OSError) as error:
         return f"no report: {error}"
-
-
-def _show(analysis: "Analysis") -> None:
-    """The report's rates with their Wilson intervals, the paper's beside them."""
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    from egorecovery.cli.console import console
-    from egorecovery.evaluation import REGIMES
-    from egorecovery.experiments.condition import episode_counts
-
-    columns = analysis.columns
-    for regime in REGIMES:
-        table = Table(title=f"{analysis.results.name}, {regime} starts", title_justify="left", box=SIMPLE)
-        table.add_column("method")
-        for task in columns:
-            table.add_column(task or "average", justify="right")
-        for row in analysis.rows:
-            cells = []
-            for task in columns:
-                rate = analysis.rate(row.condition, regime, task) if row.run else None
-                paper = analysis.paper_rate(row, regime, task)
-                words = [str(rate).replace("  ", "\n") if rate else "-"]
-                words += (
-                    [analysis.part(row.condition)] if rate and task is None and analysis.part(row.condition) else []
-                )
-                words += [f"paper {100 * paper.value:.1f}"] if paper else []
-                cells.append("\n".join(words))
-            table.add_row(f"{row.condition.label}\n{'+'.join(map(str, episode_counts(row.condition.budget)))}", *cells)
-        console.print(table)
