@@ -6,7 +6,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from egorecovery.evaluation.protocol import REGIMES, Regime
-from egorecovery.experiments.condition import Condition, task_title
+from egorecovery.experiments.condition import Condition, episode_counts, task_title
 
 if TYPE_CHECKING:
     from egorecovery.report.analysis import Analysis
@@ -21,7 +21,7 @@ def rate_tables(analysis: "Analysis") -> list[Table]:
 
 def _table(analysis: "Analysis", regime: Regime) -> Table:
     table = Table(title=f"{analysis.results.name}: success {TITLES[regime]}, percent", title_justify="left", box=SIMPLE)
-    table.add_column("trained on" if analysis.suite.by_budget else "method", ratio=1)
+    table.add_column("method: successes + recoveries" if analysis.suite.by_budget else "method", ratio=1)
     for task in analysis.columns:
         table.add_column(task_title(task).replace(" ", "\n") if task else "average", justify="right", no_wrap=True)
     table.add_column("95%", justify="right", no_wrap=True)
@@ -43,4 +43,9 @@ def _table(analysis: "Analysis", regime: Regime) -> Table:
 
 
 def _name(condition: Condition, analysis: "Analysis") -> str:
-    return condition.full_label if analysis.suite.by_budget else condition.label
+    """With the amounts of data where rows differ by them: robot successes and recoveries, then people's clips."""
+    if not analysis.suite.by_budget:
+        return condition.label
+    successes, recoveries, *human = episode_counts(condition.budget)
+    people = f", {sum(human)} human" if any(human) else ""
+    return f"{condition.label}: {successes} + {recoveries} robot{people}"

@@ -68,7 +68,7 @@ def budget_chart(analysis: Analysis, regime: Regime, title: str) -> str:
     ax.set_xlabel("human episodes" + (" + robot recoveries" if varied else ""))
     ax.set_ylim(0, 100)
     ax.grid(axis="y", color=FAINT, linewidth=0.5)
-    ax.set_title(title, loc="left", fontsize=10, fontweight="semibold")
+    ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
     return _image(figure)
 
 
