@@ -21,7 +21,7 @@ def rate_tables(analysis: "Analysis") -> list[Table]:
 
 def _table(analysis: "Analysis", regime: Regime) -> Table:
     table = Table(title=f"{analysis.results.name}: success {TITLES[regime]}, percent", title_justify="left", box=SIMPLE)
-    table.add_column("method: successes + recoveries" if analysis.suite.by_budget else "method", ratio=1)
+    table.add_column("method and demonstrations" if analysis.suite.by_budget else "method", ratio=1)
     for task in analysis.columns:
         table.add_column(task_title(task).replace(" ", "\n") if task else "average", justify="right", no_wrap=True)
     table.add_column("95%", justify="right", no_wrap=True)
