@@ -68,7 +68,7 @@ def test_key_that_is_there_twice_is_refused(recording):
     path = recording / "recording.json"
     text = path.read_text()
     path.write_text(text[:-1].rstrip() + ', "id": "another"}')
-    with pytest.raises(RecordingError, match="there twice"):
+    with pytest.raises(RecordingError, match="appears twice"):
         load_recording(recording)
 
 

@@ -26,7 +26,7 @@ from egorecovery.capture.cameras.spec import CameraSpec, calibration
 from egorecovery.capture.cameras.uvc import UvcCamera
 from egorecovery.capture.clocks import DeviceClock, SessionClock
 from egorecovery.capture.robot_stream import RobotCommand, parse_sample
-from egorecovery.capture.sensor import CameraDriver, Shot
+from egorecovery.capture.sensor import CameraDriver, CameraFrame
 from egorecovery.capture.sensor_worker import SensorWorker
 from egorecovery.capture.stream_meter import missing_between, skew_s
 from egorecovery.errors import CaptureError
@@ -471,7 +471,7 @@ class Flaky(CameraDriver):
         self._lives, self.closed = lives, False
 
     def items(self):
-        yield Shot(captured_s=time.monotonic(), jpeg=b"\xff\xd8\xff\xd9")
+        yield CameraFrame(captured_s=time.monotonic(), jpeg=b"\xff\xd8\xff\xd9")
         if not self._lives:
             raise OSError("unplugged")
         while not self.closed:

@@ -225,7 +225,7 @@ def test_video_with_hands_becomes_an_episode_by_one_command(tmp_path, capsys):
     hands = write_hands(tmp_path / "clip-7.npz")
     said = ["--hands", str(hands), "--task", "cube_stack", "--source", "human_recovery"]
     assert main(["import", str(tmp_path / "clip-7.mp4"), *said, "--dry-run"]) == 0
-    assert "starts anew with each clip" in capsys.readouterr().out
+    assert "starts again with each clip" in capsys.readouterr().out
     assert main(["import", str(tmp_path / "clip-7.mp4"), *said, "--out", str(tmp_path / "store")]) == 0
     episode = EpisodeStore(tmp_path / "store").read("clip-7")
     assert len(episode) == 50  # two seconds at 25 Hz

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egorecovery.capture.keys import REPEATS_S, HeldKeys, Keyboard, Script, key_names
-from egorecovery.capture.operator_loop import MOVES, Action, KeyMap, State
+from egorecovery.capture.operator_loop import TRANSITIONS, Action, KeyMap, State
 from egorecovery.errors import CaptureError
 
 
@@ -17,7 +17,7 @@ def press_all(keys: KeyMap, typed: list[str], state: State = State.STAGING) -> l
     states = []
     for key in typed:
         action = keys.action(key, state)
-        state = MOVES[state][action] if action is not None else state
+        state = TRANSITIONS[state][action] if action is not None else state
         states.append(state)
     return states
 

@@ -4,8 +4,10 @@ import fnmatch
 import importlib.util
 import json
 import re
+import sys
 import tarfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -32,14 +34,19 @@ def numbers(line: str) -> list[float]:
     return [float(text) for text in re.findall(r"-?\d+(?:\.\d+)?", line)]
 
 
-@pytest.mark.parametrize("pattern", ["gate_intervention-*", "transfer_validation-*"])
-def test_the_summary_is_what_the_archives_hold(pattern):
-    spec = importlib.util.spec_from_file_location("results_summary", ROOT / "tools/results_summary.py")
+def load_tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"tools/{name}.py")
     assert spec
     assert spec.loader
     tool = importlib.util.module_from_spec(spec)
+    sys.modules[name] = tool  # dataclasses look up their module
     spec.loader.exec_module(tool)
-    made = list(tool.rows(pattern))
+    return tool
+
+
+@pytest.mark.parametrize("pattern", ["gate_intervention-*", "transfer_validation-*"])
+def test_the_summary_is_what_the_archives_hold(pattern):
+    made = list(load_tool("results_summary").rows(pattern))
     assert made
     assert made == [row for row in SUMMARY if fnmatch.fnmatch(row["archive"], pattern)]
 
@@ -295,3 +302,21 @@ def test_published_cells_are_still_cells_of_their_suites(archive):
         published = {card["cell_hash"] for card in cards if card["suite"] == suite}
         plan = plan_suite(suite_named(suite), seeds=sorted({card["seed"] for card in cards}), rollouts=200)
         assert published <= {cell.hash for cell in plan.cells}
+
+
+def test_what_a_forced_gate_changes_is_what_the_page_says(tmp_path, capsys):
+    tool = load_tool("results_details")
+    for suite in ("gate_intervention", "main"):
+        with tarfile.open(ROOT / f"docs/results/{suite}-2026-11-16.tar.xz") as archive:
+            archive.extractall(tmp_path / suite, filter="data")
+    tool.gates(tool.Published(root=tmp_path))
+    lines = capsys.readouterr().out.splitlines()
+    page = (ROOT / "docs/results_details.md").read_text()
+    for task, shown in (
+        ("cup_brush", "cup brushing {} worse and {} better"),
+        ("round_disk", "round disk {} worse and {} better"),
+    ):
+        counts = [numbers(line.split(":")[1]) for line in lines if line.startswith(f"{task}, gate")]
+        assert shown.format(*(int(sum(column)) for column in zip(*counts, strict=True))) in page
+    seeds = [int(numbers(line.split(":")[1])[0]) for line in lines if line.startswith("table_sweep")]
+    assert "reach {}, {} and {} on the same 100 starts".format(*seeds) in page

@@ -16,7 +16,7 @@ from egorecovery.recovery import Annotation, Quality, labels
 from egorecovery.studio.annotating.agreement import agreements, boundary_noise
 from egorecovery.studio.annotating.clip_motion import clip_motion, inside_from
 from egorecovery.studio.annotating.clips import ClipIndex
-from egorecovery.studio.annotating.desk import Conflict, Desk, Viewer, Word
+from egorecovery.studio.annotating.desk import Conflict, Desk, Entry, Viewer
 from egorecovery.studio.annotating.pace import clips_per_hour
 from making import make_episode
 
@@ -41,7 +41,7 @@ def desk(made, tmp_path):
 
 
 def save(desk, boundary, viewer=ADA, seen=0, candidate=12, clip=CLIP, **changes):
-    return desk.save(clip, Word(boundary=boundary, **changes), viewer, candidate=candidate, seen_revision=seen)
+    return desk.save(clip, Entry(boundary=boundary, **changes), viewer, candidate=candidate, seen_revision=seen)
 
 
 def state(desk, viewer=ADA, clip=CLIP):

@@ -10,7 +10,7 @@ from egorecovery.capture.clip_draft import LATE_S, CameraTake, ClipDraft, RobotT
 from egorecovery.capture.recording import HandTracks
 from egorecovery.capture.recording_files import DESCRIPTION, description, save_motion
 from egorecovery.capture.replay import Replay, ReplayCamera
-from egorecovery.capture.sensor import CameraDriver, RobotSample, Shot
+from egorecovery.capture.sensor import CameraDriver, CameraFrame, RobotSample
 from egorecovery.capture.sensor_worker import SensorWorker
 from egorecovery.episodes import Camera, EpisodeId, Provenance, Source, Task
 from egorecovery.errors import CaptureError, EgoRecoveryError
@@ -36,7 +36,7 @@ class RunningClip:
         self,
         draft: ClipDraft,
         start_s: float,
-        cameras: Mapping[Camera, SensorWorker[Shot]],
+        cameras: Mapping[Camera, SensorWorker[CameraFrame]],
         robot: SensorWorker[RobotSample] | None,
     ) -> None:
         self.draft, self.start_s = draft, start_s
@@ -63,7 +63,7 @@ class RunningClip:
         root: Path,
         name: EpisodeId,
         start_s: float,
-        cameras: Mapping[Camera, SensorWorker[Shot]],
+        cameras: Mapping[Camera, SensorWorker[CameraFrame]],
         robot: SensorWorker[RobotSample] | None,
         interrupted_attempt: Mapping[str, Any],
     ) -> "RunningClip":
@@ -74,8 +74,8 @@ class RunningClip:
         return clip
 
     @property
-    def _workers(self) -> dict[str, SensorWorker[Shot] | SensorWorker[RobotSample]]:
-        named: dict[str, SensorWorker[Shot] | SensorWorker[RobotSample]] = {
+    def _workers(self) -> dict[str, SensorWorker[CameraFrame] | SensorWorker[RobotSample]]:
+        named: dict[str, SensorWorker[CameraFrame] | SensorWorker[RobotSample]] = {
             str(camera): worker for camera, worker in self._cameras.items()
         }
         return named if self._robot is None else {**named, "robot": self._robot}

@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy_format
 
-from egorecovery.capture.sensor import RobotSample, Shot
+from egorecovery.capture.sensor import CameraFrame, RobotSample
 from egorecovery.capture.stream_meter import missing_between
 from egorecovery.errors import CaptureError, EgoRecoveryError, StoreDamaged
 from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, sync_file, write_file
@@ -42,11 +42,11 @@ class Take:
         self.failure: EgoRecoveryError | None = None
         self.passed_end = threading.Event()
         self._waits = waits  # block the sensor instead of dropping its items
-        self._queue: queue.Queue[Shot | RobotSample | None] = queue.Queue(QUEUED)
+        self._queue: queue.Queue[CameraFrame | RobotSample | None] = queue.Queue(QUEUED)
         self._thread = threading.Thread(target=self._write_all, daemon=True)
         self._thread.start()
 
-    def offer(self, item: Shot | RobotSample) -> bool:
+    def offer(self, item: CameraFrame | RobotSample) -> bool:
         """Queues an item. False if the queue is full. Items captured outside start and stop are ignored."""
         if item.captured_s < self.start_s:
             return True
@@ -109,7 +109,7 @@ class CameraTake(Take):
         self._unsafe: list[Path] = []  # written but not synced
         super().__init__(start_s, rate_hz, waits=waits)
 
-    def write(self, item: Shot) -> None:
+    def write(self, item: CameraFrame) -> None:
         path = self._directory / "rgb" / f"{len(self.times_s):06d}.jpg"
         with explaining_full_disk(path):
             path.write_bytes(item.jpeg)

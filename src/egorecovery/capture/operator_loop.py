@@ -30,7 +30,7 @@ class Action(StrEnum):
     QUIT = "quit"
 
 
-MOVES: dict[State, dict[Action, State]] = {
+TRANSITIONS: dict[State, dict[Action, State]] = {
     State.SYNCHRONISING: {Action.QUIT: State.ENDED},
     State.SETTING_UP: {
         Action.START: State.RECORDING,
@@ -66,7 +66,7 @@ class KeyMap:
 
     def __init__(self, keys: dict[Action, tuple[str, ...]] | None = None) -> None:
         self.keys = {**USUAL_KEYS, **(keys or {})}
-        for state, moves in MOVES.items():
+        for state, moves in TRANSITIONS.items():
             taken: dict[str, Action] = {}
             for action in moves:
                 for key in self.keys[action]:
@@ -97,11 +97,11 @@ class KeyMap:
 
     def action(self, key: str, state: State) -> Action | None:
         """The action of a key in a state; None if it has none."""
-        return next((action for action in MOVES[state] if key in self.keys[action]), None)
+        return next((action for action in TRANSITIONS[state] if key in self.keys[action]), None)
 
     def offered(self, state: State) -> list[tuple[str, Action]]:
         """The first key of each possible action, for the operator."""
-        return [(self.keys[action][0], action) for action in MOVES[state]]
+        return [(self.keys[action][0], action) for action in TRANSITIONS[state]]
 
 
 NAMED_KEYS = (

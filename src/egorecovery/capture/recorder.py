@@ -8,9 +8,9 @@ from pathlib import Path
 from egorecovery import __version__
 from egorecovery.capture.clip import ClipFacts, RunningClip
 from egorecovery.capture.clocks import SessionClock
-from egorecovery.capture.operator_loop import MOVES, Action, State
+from egorecovery.capture.operator_loop import TRANSITIONS, Action, State
 from egorecovery.capture.recording_files import DESCRIPTION
-from egorecovery.capture.sensor import RobotSample, Shot
+from egorecovery.capture.sensor import CameraFrame, RobotSample
 from egorecovery.capture.sensor_worker import SensorWorker
 from egorecovery.capture.session_log import SessionLog
 from egorecovery.capture.stream_meter import StreamFacts, skew_s
@@ -60,7 +60,7 @@ class Recorder:
         self,
         plan: RecordingPlan,
         root: Path,
-        cameras: Mapping[Camera, SensorWorker[Shot]],
+        cameras: Mapping[Camera, SensorWorker[CameraFrame]],
         robot: SensorWorker[RobotSample] | None,
         clock: SessionClock,
         log: SessionLog,
@@ -80,16 +80,16 @@ class Recorder:
         self._stopped_s = 0.0
 
     @property
-    def workers(self) -> dict[str, SensorWorker[Shot] | SensorWorker[RobotSample]]:
-        named: dict[str, SensorWorker[Shot] | SensorWorker[RobotSample]] = {
+    def workers(self) -> dict[str, SensorWorker[CameraFrame] | SensorWorker[RobotSample]]:
+        named: dict[str, SensorWorker[CameraFrame] | SensorWorker[RobotSample]] = {
             str(camera): worker for camera, worker in self._cameras.items()
         }
         return named if self._robot is None else {**named, "robot": self._robot}
 
     def press(self, action: Action) -> str:
         """Performs an action and returns a message about the result. An impossible action changes nothing."""
-        if action not in MOVES[self.state]:
-            possible = ", ".join(MOVES[self.state]) or "nothing"
+        if action not in TRANSITIONS[self.state]:
+            possible = ", ".join(TRANSITIONS[self.state]) or "nothing"
             self.last = f"cannot {action} while {self.state}; possible: {possible}"
         elif action is Action.START:
             self.last = self._start()
@@ -100,7 +100,7 @@ class Recorder:
         else:
             now_s = self._clock.now_s()
             self._leave(now_s)
-            self._enter(MOVES[self.state][action], now_s)
+            self._enter(TRANSITIONS[self.state][action], now_s)
             self.last = str(self.state)
         return self.last
 

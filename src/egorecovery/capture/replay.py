@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from egorecovery.capture.recording import RobotLog
 from egorecovery.capture.replay_clip import ClipPlace, ReplayClip
-from egorecovery.capture.sensor import CameraDriver, Item, RobotDriver, RobotSample, Sensor, Shot
+from egorecovery.capture.sensor import CameraDriver, CameraFrame, Item, RobotDriver, RobotSample, Sensor
 from egorecovery.episodes import Camera
 from egorecovery.errors import CaptureError
 
@@ -127,7 +127,7 @@ class _NewStart(Exception):
         self.start_s = start_s
 
 
-class ReplayCamera(Replay[Shot], CameraDriver):
+class ReplayCamera(Replay[CameraFrame], CameraDriver):
     """One camera of the clips."""
 
     def __init__(self, clips: ReplayClips, camera: Camera, described: str, *, at_full_speed: bool) -> None:
@@ -140,14 +140,14 @@ class ReplayCamera(Replay[Shot], CameraDriver):
         self.intrinsics = raw.intrinsics
         self.rate_hz = _rate_hz(raw.timestamps_s)
 
-    def _items(self, clip: ReplayClip) -> Iterator[tuple[float, Callable[[float], Shot]]]:
+    def _items(self, clip: ReplayClip) -> Iterator[tuple[float, Callable[[float], CameraFrame]]]:
         raw = clip.cameras[self._camera]
         for frame, moment_s in enumerate(raw.timestamps_s):
             depth_mm = None if raw.depth_mm is None else raw.depth_mm[frame]
             jpeg = raw.frames.encoded(frame).tobytes()
             yield (
                 float(moment_s),
-                lambda captured_s, jpeg=jpeg, depth_mm=depth_mm: Shot(
+                lambda captured_s, jpeg=jpeg, depth_mm=depth_mm: CameraFrame(
                     captured_s=captured_s, jpeg=jpeg, depth_mm=depth_mm
                 ),
             )

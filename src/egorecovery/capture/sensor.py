@@ -12,7 +12,7 @@ from egorecovery.episodes import Intrinsics
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Shot:
+class CameraFrame:
     """One picture from a camera."""
 
     captured_s: float  # capture time on this machine's monotonic clock
@@ -32,7 +32,7 @@ class RobotSample:
     effector_action: Float[ndarray, "20"] | None = None
 
 
-Item = TypeVar("Item", Shot, RobotSample)
+Item = TypeVar("Item", CameraFrame, RobotSample)
 
 
 class Sensor(ABC, Generic[Item]):
@@ -63,7 +63,7 @@ class Sensor(ABC, Generic[Item]):
         return False
 
 
-class CameraDriver(Sensor[Shot]):
+class CameraDriver(Sensor[CameraFrame]):
     """An open camera."""
 
     intrinsics: Intrinsics

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Generic
 
 from egorecovery.capture.clip_draft import Take
-from egorecovery.capture.sensor import Item, Sensor, Shot
+from egorecovery.capture.sensor import CameraFrame, Item, Sensor
 from egorecovery.capture.stream_meter import StreamMeter
 from egorecovery.errors import EgoRecoveryError
 
@@ -50,7 +50,7 @@ class SensorWorker(Generic[Item]):
 
     def _read(self) -> None:
         for item in self.sensor.items():
-            size = len(item.jpeg) if isinstance(item, Shot) else 1000  # a robot's line, roughly
+            size = len(item.jpeg) if isinstance(item, CameraFrame) else 1000  # a robot's line, roughly
             with self._lock:
                 take = self._take
             self.meter.add(item.captured_s, size, follows=not self.sensor.replayed)

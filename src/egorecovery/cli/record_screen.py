@@ -82,10 +82,10 @@ def picture(recorder: Recorder, name: str) -> RenderableType:
     import numpy as np
     import simplejpeg
 
-    from egorecovery.capture.sensor import Shot
+    from egorecovery.capture.sensor import CameraFrame
 
     latest = recorder.workers[name].latest
-    if not isinstance(latest, Shot):
+    if not isinstance(latest, CameraFrame):
         return Text(f"{name}: no picture")
     try:
         image = simplejpeg.decode_jpeg(latest.jpeg, min_height=2 * PREVIEW_ROWS, min_width=PREVIEW_COLUMNS)

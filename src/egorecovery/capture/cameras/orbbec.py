@@ -14,7 +14,7 @@ import numpy as np
 from egorecovery.capture.cameras.frame_pipe import Message, read_message
 from egorecovery.capture.cameras.spec import CameraSpec
 from egorecovery.capture.clocks import DeviceClock
-from egorecovery.capture.sensor import CameraDriver, Shot
+from egorecovery.capture.sensor import CameraDriver, CameraFrame
 from egorecovery.episodes import Intrinsics
 from egorecovery.errors import CaptureError, EpisodeError
 
@@ -59,7 +59,7 @@ class OrbbecCamera(CameraDriver):
         except EpisodeError as error:
             raise CaptureError(f"{self.described}: the camera process described no camera ({error})") from error
 
-    def items(self) -> Iterator[Shot]:
+    def items(self) -> Iterator[CameraFrame]:
         try:
             while not self._closed:
                 message = read_message(self._messages, self.described)
@@ -77,7 +77,7 @@ class OrbbecCamera(CameraDriver):
         if "error" in message.header:
             raise CaptureError(f"{self.described}: {message.header['error']}")
 
-    def _shot(self, message: Message) -> Shot:
+    def _shot(self, message: Message) -> CameraFrame:
         header, payload = message.header, message.payload
         try:
             stamped_s, jpeg_bytes = float(header["stamped_s"]), int(header["jpeg"])
@@ -90,7 +90,7 @@ class OrbbecCamera(CameraDriver):
         if not (math.isfinite(stamped_s) and whole and len(sides) in (0, 2) and all(side > 0 for side in sides)):
             raise CaptureError(f"{self.described}: a picture of {len(payload)} bytes does not fit its header {header}")
         depth_mm = None if shape_hw is None else np.frombuffer(payload, "<u2", offset=jpeg_bytes).reshape(shape_hw)
-        return Shot(captured_s=self._clock.monotonic_s(stamped_s), jpeg=payload[:jpeg_bytes], depth_mm=depth_mm)
+        return CameraFrame(captured_s=self._clock.monotonic_s(stamped_s), jpeg=payload[:jpeg_bytes], depth_mm=depth_mm)
 
     def close(self) -> None:
         self._closed = True

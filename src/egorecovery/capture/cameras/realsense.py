@@ -9,7 +9,7 @@ import simplejpeg
 
 from egorecovery.capture.cameras.spec import CameraSpec
 from egorecovery.capture.clocks import DeviceClock
-from egorecovery.capture.sensor import CameraDriver, Shot
+from egorecovery.capture.sensor import CameraDriver, CameraFrame
 from egorecovery.episodes import Intrinsics
 from egorecovery.episodes.frames import JPEG_QUALITY
 from egorecovery.errors import CaptureError
@@ -57,7 +57,7 @@ class RealsenseCamera(CameraDriver):
         self._last_number = -1
         self._closed = False
 
-    def items(self) -> Iterator[Shot]:
+    def items(self) -> Iterator[CameraFrame]:
         try:
             while not self._closed:
                 frames = self._pipeline.wait_for_frames(LOST_MS)
@@ -74,13 +74,13 @@ class RealsenseCamera(CameraDriver):
         finally:
             self._pipeline.stop()
 
-    def _shot(self, colour: Any, depth: Any) -> Shot:
+    def _shot(self, colour: Any, depth: Any) -> CameraFrame:
         image = np.ascontiguousarray(np.asanyarray(colour.get_data()))
         depth_mm = None
         if depth:
             scaled = np.asanyarray(depth.get_data()).astype(np.float32) * (self._depth_scale_m * 1000)
             depth_mm = np.clip(np.rint(scaled), 0, 65535).astype(np.uint16)
-        return Shot(
+        return CameraFrame(
             captured_s=self._clock.monotonic_s(float(colour.get_timestamp()) / 1000),
             jpeg=simplejpeg.encode_jpeg(image, quality=JPEG_QUALITY, colorsubsampling="422"),
             depth_mm=depth_mm,

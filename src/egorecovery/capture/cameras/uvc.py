@@ -10,7 +10,7 @@ import simplejpeg
 
 from egorecovery.capture.cameras.spec import CameraSpec, calibration, guessed_intrinsics
 from egorecovery.capture.clocks import DeviceClock
-from egorecovery.capture.sensor import CameraDriver, Shot
+from egorecovery.capture.sensor import CameraDriver, CameraFrame
 from egorecovery.episodes.frames import JPEG_QUALITY
 from egorecovery.errors import CaptureError
 
@@ -76,13 +76,13 @@ class UvcCamera(CameraDriver):
             self._container.close()
             raise
 
-    def items(self) -> Iterator[Shot]:
+    def items(self) -> Iterator[CameraFrame]:
         if self._first is not None:
             first, self._first = self._first, None
             yield first
         yield from self._shots
 
-    def _delivered(self) -> Iterator[Shot]:
+    def _delivered(self) -> Iterator[CameraFrame]:
         from av.error import FFmpegError
 
         passed_through = self._stream.codec_context.name == "mjpeg"
@@ -95,7 +95,7 @@ class UvcCamera(CameraDriver):
                 captured_s = self._clock.monotonic_s(float(packet.pts * packet.time_base))
                 jpeg = _whole_jpeg(bytes(packet)) if passed_through else self._encoded(packet)
                 if jpeg is not None:
-                    yield Shot(captured_s=captured_s, jpeg=jpeg)
+                    yield CameraFrame(captured_s=captured_s, jpeg=jpeg)
         except (FFmpegError, OSError) as error:
             if not self._closed:
                 raise CaptureError(f"{self.described} stopped delivering ({error}); is it still plugged in?") from error

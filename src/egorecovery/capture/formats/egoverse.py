@@ -158,7 +158,7 @@ class EgoVerseEpisodes(Importer):
         if not self.placement.name:
             notes.append(
                 "no --transform: their frame is taken as the workspace's. Robots have one frame per arm, people a "
-                "frame that starts anew with each clip, so left and right, or two clips, may not agree"
+                "frame that starts again with each clip, so left and right, or two clips, may not agree"
             )
         if self.kind == "poses":
             notes.append("there are no joint angles: train with --action-space effector, not joint")

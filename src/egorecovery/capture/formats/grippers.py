@@ -63,8 +63,8 @@ def ranges_of(
             continue
         if not highest[name] - lowest[name] >= SMALLEST_SPAN:
             raise RecordingError(
-                f"{name}: no gripper ever moves (all readings are near {lowest[name]:.4g}), so open cannot be told "
-                f"from closed; say what it reads with --gripper-range {name}=CLOSED,OPEN"
+                f"{name}: no gripper ever moves (all readings are near {lowest[name]:.4g}), so open and "
+                f"closed cannot be distinguished; say what it reads with --gripper-range {name}=CLOSED,OPEN"
             )
         ranges[name] = GripperRange(closed=lowest[name], open=highest[name])
     return ranges

@@ -139,7 +139,7 @@ class HandClips(Importer):
             notes.append("wrist rotations are derived from the palm, the same way for every tracker")
         if first.frame != "workspace" and self.clips[0].transform is None:
             notes.append(
-                "no --transform: the tracker's world is taken as the workspace. It starts anew with each clip and "
+                "no --transform: the tracker's world is taken as the workspace. It starts again with each clip and "
                 "need not be level: positions of two clips, and of people and robot, will not agree. Intent targets, "
                 "which are lengths of motion, do not suffer; actions in effector space do"
             )

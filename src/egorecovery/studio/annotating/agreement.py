@@ -50,23 +50,23 @@ class Agreement:
         }
 
 
-def last_words(history: Iterable[Annotation]) -> dict[str, dict[str, Annotation]]:
+def latest_annotations(history: Iterable[Annotation]) -> dict[str, dict[str, Annotation]]:
     """Each annotator's latest boundary per clip. Discarded and withdrawn ones are left out."""
-    words: defaultdict[str, dict[str, Annotation]] = defaultdict(dict)
+    latest: defaultdict[str, dict[str, Annotation]] = defaultdict(dict)
     for annotation in history:
         if annotation.discard or annotation.boundary is None:
-            words[annotation.annotator].pop(annotation.episode, None)
+            latest[annotation.annotator].pop(annotation.episode, None)
         else:
-            words[annotation.annotator][annotation.episode] = annotation
-    return {name: clips for name, clips in sorted(words.items()) if clips}
+            latest[annotation.annotator][annotation.episode] = annotation
+    return {name: clips for name, clips in sorted(latest.items()) if clips}
 
 
 def agreements(history: Iterable[Annotation]) -> list[Agreement]:
     """Every pair of annotators with clips in common."""
-    words = last_words(history)
+    latest = latest_annotations(history)
     pairs = []
-    for first, second in combinations(words, 2):
-        differences = _differences(words[first], words[second])
+    for first, second in combinations(latest, 2):
+        differences = _differences(latest[first], latest[second])
         if differences:
             pairs.append(Agreement(first=first, second=second, differences=differences))
     return pairs

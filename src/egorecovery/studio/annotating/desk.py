@@ -27,7 +27,7 @@ class Viewer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Word:
+class Entry:
     """An annotator's entry for one clip. `withdraw` removes all earlier entries from view."""
 
     boundary: int | None
@@ -67,22 +67,22 @@ class Desk:
 
     def row(self, clip: str, viewer: Viewer) -> dict[str, Any]:
         card = self.clips.card(clip)
-        latest, seen = _views((word for word in self.history() if word.episode == clip), viewer)
+        latest, seen = _views((annotation for annotation in self.history() if annotation.episode == clip), viewer)
         return _row(card, latest.get(clip), seen.get(clip))
 
     def progress(self, viewer: Viewer) -> dict[str, Any]:
-        mine = [word.saved_at for word in self.history() if word.annotator == viewer.annotator]
+        mine = [annotation.saved_at for annotation in self.history() if annotation.annotator == viewer.annotator]
         return {"clips_per_hour": clips_per_hour(mine), "annotators": self.annotators()}
 
     def annotators(self) -> list[str]:
-        return sorted({word.annotator for word in self.history()})
+        return sorted({annotation.annotator for annotation in self.history()})
 
     def save(
-        self, clip: str, word: Word, viewer: Viewer, *, candidate: int | None, seen_revision: int
+        self, clip: str, entry: Entry, viewer: Viewer, *, candidate: int | None, seen_revision: int
     ) -> dict[str, Any]:
         """Saves an entry to disk. If someone else saved the clip meanwhile, raises `Conflict` with their value."""
         card = self.clips.card(clip)
-        annotation = self._annotation(card, word, viewer, None if viewer.independent else candidate)
+        annotation = self._annotation(card, entry, viewer, None if viewer.independent else candidate)
         for _ in range(MAX_RETRIES):
             try:
                 saved = self._append(annotation, card, seen_revision)
@@ -99,19 +99,19 @@ class Desk:
     def undo(self, clip: str, viewer: Viewer, *, to_revision: int, seen_revision: int) -> dict[str, Any]:
         """Restores revision `to_revision` (0: no annotation), unless someone saved since."""
         card = self.clips.card(clip)
-        history = [word for word in self.history() if word.episode == clip]
+        history = [annotation for annotation in self.history() if annotation.episode == clip]
         if (history[-1].revision if history else 0) != seen_revision or not 0 <= to_revision < seen_revision:
             raise Conflict(clip, history[-1] if history else None)
         earlier = history[:to_revision]
-        mine = next((word for word in reversed(earlier) if word.annotator == viewer.annotator), None)
+        mine = next((annotation for annotation in reversed(earlier) if annotation.annotator == viewer.annotator), None)
         if mine is None:
-            words = [self._annotation(card, Word(boundary=None, withdraw=True), viewer, None)]
+            restored = [self._annotation(card, Entry(boundary=None, withdraw=True), viewer, None)]
         else:
-            words = [replace(mine, saved_at=self._timestamp())]
+            restored = [replace(mine, saved_at=self._timestamp())]
         if earlier and earlier[-1].annotator != viewer.annotator:
-            words.append(earlier[-1])  # keeps its author, because agreement compares people
-        for word in words:
-            seen_revision = self._append(word, card, seen_revision).revision
+            restored.append(earlier[-1])  # keeps its author, because agreement compares people
+        for annotation in restored:
+            seen_revision = self._append(annotation, card, seen_revision).revision
         return self.row(clip, viewer)
 
     def _append(self, annotation: Annotation, card: EpisodeCard, seen_revision: int) -> Annotation:
@@ -125,22 +125,22 @@ class Desk:
         return self._now().isoformat(timespec="milliseconds")
 
     def _latest(self, clip: str) -> Annotation | None:
-        return next((word for word in reversed(self.history()) if word.episode == clip), None)
+        return next((annotation for annotation in reversed(self.history()) if annotation.episode == clip), None)
 
-    def _annotation(self, card: EpisodeCard, word: Word, viewer: Viewer, candidate: int | None) -> Annotation:
+    def _annotation(self, card: EpisodeCard, entry: Entry, viewer: Viewer, candidate: int | None) -> Annotation:
         annotation = Annotation(
             episode=card.id,
-            boundary=word.boundary,
+            boundary=entry.boundary,
             annotator=viewer.annotator,
-            quality=word.quality,
-            discard=word.discard or word.withdraw,
+            quality=entry.quality,
+            discard=entry.discard or entry.withdraw,
             candidate=candidate,
-            note=word.note,
+            note=entry.note,
             saved_at=self._timestamp(),
         )
         if card.source.is_recovery:
-            return replace(annotation, boundary=None, note=WITHDRAWN) if word.withdraw else annotation
-        if annotation.discard and not word.withdraw:
+            return replace(annotation, boundary=None, note=WITHDRAWN) if entry.withdraw else annotation
+        if annotation.discard and not entry.withdraw:
             return replace(annotation, boundary=None)
         # A success episode has no recovery. A restored one is saved with its last frame as the boundary, which the
         # labels of success episodes ignore.
@@ -155,10 +155,10 @@ def _views(history: Iterable[Annotation], viewer: Viewer) -> tuple[dict[str, Ann
     """The latest annotation of each clip, and the latest one that the viewer may see."""
     latest: dict[str, Annotation] = {}
     seen: dict[str, Annotation] = {}
-    for word in history:
-        latest[word.episode] = word
-        if not viewer.independent or word.annotator == viewer.annotator:
-            seen[word.episode] = word
+    for annotation in history:
+        latest[annotation.episode] = annotation
+        if not viewer.independent or annotation.annotator == viewer.annotator:
+            seen[annotation.episode] = annotation
     return latest, seen
 
 

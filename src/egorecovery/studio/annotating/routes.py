@@ -14,7 +14,7 @@ from egorecovery.studio.annotating.agreement import agreements, boundary_noise
 from egorecovery.studio.annotating.changes import Changes
 from egorecovery.studio.annotating.clip_motion import ClipMotion, clip_motion
 from egorecovery.studio.annotating.clips import MAX_FRAMES, ClipIndex
-from egorecovery.studio.annotating.desk import Conflict, Desk, Viewer, Word, plain
+from egorecovery.studio.annotating.desk import Conflict, Desk, Entry, Viewer, plain
 from egorecovery.studio.app import local_app
 from egorecovery.studio.guard import Guard
 
@@ -47,8 +47,8 @@ class Saving(Change):
     note: str = Field(default="", max_length=MAX_NOTE)
 
     @property
-    def word(self) -> Word:
-        return Word(
+    def entry(self) -> Entry:
+        return Entry(
             boundary=self.boundary,
             quality=Quality(self.quality),
             discard=self.discard,
@@ -73,7 +73,9 @@ def annotate_app(store: EpisodeStore, access: Access, *, annotator: str = "") ->
 def annotate_router(desk: Desk, annotator: str) -> APIRouter:
     router = APIRouter(prefix="/api")
     clips = desk.clips
-    changes = Changes(clips.store.annotations_path, lambda: {word.episode: word.revision for word in desk.history()})
+    changes = Changes(
+        clips.store.annotations_path, lambda: {annotation.episode: annotation.revision for annotation in desk.history()}
+    )
 
     @router.get("/clips")
     def listed(viewer: Viewing) -> Response:
@@ -109,7 +111,7 @@ def annotate_router(desk: Desk, annotator: str) -> APIRouter:
     def save(clip: str, saving: Saving) -> Response:
         candidate = propose(clips.store, clip).frame if clips.card(clip).source.is_recovery else None
         try:
-            row = desk.save(clip, saving.word, saving.viewer, candidate=candidate, seen_revision=saving.seen_revision)
+            row = desk.save(clip, saving.entry, saving.viewer, candidate=candidate, seen_revision=saving.seen_revision)
         except Conflict as conflict:
             return _conflict(conflict, saving.viewer)
         return JSONResponse({"row": row, **desk.progress(saving.viewer)})

@@ -18,7 +18,7 @@ from egorecovery.studio.scoring.ratings import LONGEST_NAME, LONGEST_NOTE, Line,
 from egorecovery.studio.scoring.session import BlindVideo, Session
 
 
-class Word(BaseModel):
+class Author(BaseModel):
     """A person and their role."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -27,7 +27,7 @@ class Word(BaseModel):
     role: Literal["rater", "adjudicator"] = "rater"
 
 
-class Rated(Word):
+class Rated(Author):
     video: str
     verdict: Literal["success", "failure"]
     note: str = Field(default="", max_length=LONGEST_NOTE)
@@ -84,15 +84,15 @@ def score_router(session: Session, rater: str) -> APIRouter:
         return _changed(session, rated.video, rated.by, rated.role)
 
     @router.post("/undo")
-    def undo(word: Word) -> Response:
-        line = session.journal.append_after(_on(session, lambda now: now.next_undo(word.by, word.role, _clock())))
-        return _changed(session, line["video"], word.by, word.role)
+    def undo(author: Author) -> Response:
+        line = session.journal.append_after(_on(session, lambda now: now.next_undo(author.by, author.role, _clock())))
+        return _changed(session, line["video"], author.by, author.role)
 
     @router.post("/adjudication")
-    def adjudicate(word: Word) -> Response:
-        require_name(word.by)
+    def adjudicate(author: Author) -> Response:
+        require_name(author.by)
         if not _now(session).adjudicating:
-            session.journal.append_after(_on(session, lambda now: now.next_adjudication(word.by, _clock())))
+            session.journal.append_after(_on(session, lambda now: now.next_adjudication(author.by, _clock())))
         return JSONResponse(_about(session, _now(session), rater))
 
     return router

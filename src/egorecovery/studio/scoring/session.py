@@ -112,7 +112,7 @@ def open_session(root: Path) -> Session:
     for video in session.plan.videos:
         path = session.video_file(video)
         if not is_file(path) or path.stat().st_size != video.bytes:
-            raise StoreDamaged(f"{path} is missing or not as it was written; copy the whole session once more")
+            raise StoreDamaged(f"{path} is missing or not as it was written; copy the whole session again")
     return session
 
 
