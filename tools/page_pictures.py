@@ -117,7 +117,7 @@ def main(options: Options) -> None:
         browser = player.chromium.launch(executable_path="/usr/bin/chromium")
         draw(browser, picture.as_uri(), options.out / "terminal_demo.png", 760)
         page = Path(folder) / "runs/demo-quick/index.html"
-        draw(browser, page.as_uri(), options.out / "demo_page.png", 1000, 900)
+        draw(browser, page.as_uri(), options.out / "demo_page.png", 1000, 826)
         browser.close()
 
 

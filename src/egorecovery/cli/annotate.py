@@ -69,7 +69,7 @@ class Annotate:
         return any(getattr(self, name) != defaults[name] for name in ("boundary", "quality", "discard", "note"))
 
     def _serve(self) -> int:
-        from egorecovery.cli.console import console
+        from egorecovery.cli.console import console, end_interrupted_line
         from egorecovery.episodes import EpisodeStore
 
         try:
@@ -86,6 +86,7 @@ class Annotate:
             console.print("The address carries a token: keep it to yourself. Ctrl-C ends.")
 
         serve(lambda access: annotate_app(store, access, annotator=self.annotator or ""), serving, announce)
+        end_interrupted_line()
         console.print(f"stopped; what was confirmed is in {store.annotations_path}", soft_wrap=True)
         console.print(f"next: egorecovery label {self.store}", soft_wrap=True)
         return 0

@@ -42,6 +42,12 @@ messages = InertConsole(
 )  # progress and notices: never mixed into --json output
 
 
+def end_interrupted_line() -> None:
+    """A terminal shows ^C where the cursor is: what follows begins on a line of its own."""
+    if console.is_terminal:
+        console.print()
+
+
 def print_json(value: Any) -> None:
     print(inert_json(json.dumps(value, indent=2, ensure_ascii=False)))
 

@@ -4,6 +4,7 @@ import inspect
 import shutil
 import sys
 import textwrap
+from typing import Any
 
 from egorecovery.cli.options import Option, options_of
 
@@ -19,15 +20,15 @@ def help_page(name: str, verb: type, width: int | None = None) -> str:
     lines = [usage(name, options), *_example(verb), ""]
     for paragraph in (inspect.getdoc(verb) or "").split("\n\n"):
         lines += [*textwrap.wrap(paragraph, width, break_on_hyphens=False), ""]
-    groups: dict[str, list[Option]] = {}
+    groups: dict[str, list[Option]] = {"": [], "required": []}  # these come first
     for option in options:
         heading = "" if option.positional else "required" if option.required else option.heading
         groups.setdefault(heading, []).append(option)
-    for heading in sorted(groups, key=lambda each: ("", "required").index(each) if each in ("", "required") else 2):
-        lines += [f"{heading}:"] if heading else []
-        for option in groups[heading]:
-            lines += _described(option, width)
-        lines.append("")
+    for heading, members in groups.items():
+        if members:
+            lines += [f"{heading}:"] if heading else []
+            lines += [line for option in members for line in _described(option, width)]
+            lines.append("")
     return "\n".join(lines).rstrip()
 
 
@@ -40,13 +41,9 @@ def usage(name: str, options: list[Option]) -> str:
     )
 
 
-def _example(verb: type) -> list[str]:
-    example = getattr(verb, "EXAMPLE", "")
-    if not example:
-        return []
-    return textwrap.wrap(
-        f"example: egorecovery {example}", 78, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
-    )
+def _example(verb: Any) -> list[str]:
+    line = f"example: egorecovery {verb.EXAMPLE}"
+    return textwrap.wrap(line, 78, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _described(option: Option, width: int) -> list[str]:

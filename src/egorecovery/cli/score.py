@@ -109,7 +109,7 @@ class Score:
         return session
 
     def _serve(self, session: "Session") -> int:
-        from egorecovery.cli.console import console
+        from egorecovery.cli.console import console, end_interrupted_line
         from egorecovery.studio.scoring import Ratings
 
         try:
@@ -125,6 +125,7 @@ class Score:
             console.print("The address carries a token: keep it to yourself. Ctrl-C ends.")
 
         serve(lambda access: score_app(session, access, rater=self.rater or ""), serving, announce)
+        end_interrupted_line()
         lacking = Ratings(session.plan, session.journal.records()).lacking()
         console.print(f"stopped; ratings are in {session.journal.path}", soft_wrap=True)
         for sentence in lacking:

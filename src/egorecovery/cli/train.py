@@ -25,7 +25,7 @@ REMEMBERED = (  # by a run's recipe
 class Train:
     """Train a policy on a store; under torchrun, on several processes.
 
-    Ctrl-C or SIGTERM saves and stops: exit code 75, and the command that goes on.
+    Ctrl-C or SIGTERM saves, stops with exit code 75, and prints the command that goes on.
     """
 
     EXAMPLE: ClassVar = "train runs/cubes --task cube_stack --run runs/policy"
@@ -36,7 +36,7 @@ class Train:
     }
 
     store: Annotated[Path, tyro.conf.Positional]
-    """The store to train on; egorecovery label has been through it."""
+    """The store to train on, after egorecovery label."""
     task: str | None = None
     """What the policy is to do. Needed, except with --resume: the run knows it, as it knows every setting."""
     run_folder: Annotated[Path, tyro.conf.arg(name="run")]

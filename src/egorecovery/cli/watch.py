@@ -30,7 +30,7 @@ class Watch:
     """A file with the token that the address carries, instead of a random one."""
 
     def run(self) -> int:
-        from egorecovery.cli.console import console
+        from egorecovery.cli.console import console, end_interrupted_line
         from egorecovery.evaluation.rollout_videos import filmed_beside, rollout_videos
 
         try:
@@ -66,6 +66,7 @@ class Watch:
             console.print("The address carries a token: keep it to yourself. Ctrl-C ends.")
 
         serve(lambda access: watch_app(rollouts, access), serving, announce)
+        end_interrupted_line()
         console.print("stopped; nothing was written")
         console.print(f"next: egorecovery score {' '.join(map(str, self.runs))}", soft_wrap=True)
         return 0
