@@ -103,6 +103,8 @@ class ExperimentFolder:
             raise FolderError(f"{path}: suite must be a name, got {str(name)[:80]}")
         if schema != SCHEMA:
             raise FolderError(f"{path} has schema {schema}, this version reads {SCHEMA}")
+        if not isinstance(record.get("commands", []), list):
+            raise FolderError(f"{path}: commands must be a list, got {str(record['commands'])[:80]}")
         return record
 
     @property
