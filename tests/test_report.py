@@ -798,6 +798,9 @@ def test_folders_that_are_no_suite_are_refused(tmp_path):
     (tmp_path / "suite.json").write_text('{"suite": "main", "schema": 7}')
     with pytest.raises(FolderError, match="schema 7"):
         write_report(tmp_path)
+    (tmp_path / "suite.json").write_text('{"suite": "main", "schema": 1, "commands": 7}')
+    with pytest.raises(FolderError, match="commands must be a list, got 7"):
+        write_report(tmp_path)
 
 
 def test_rollouts_of_another_cell_are_refused(two_methods):

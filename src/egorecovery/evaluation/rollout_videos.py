@@ -17,7 +17,9 @@ from egorecovery.storage.typed_json import Must, from_json
 # results where each rollout's film is.
 _BESIDE = re.compile(r"(?P<task>[a-z0-9_]+)-(?P<regime>initial|recovery)-(?P<index>\d+)(-(?P<key>[0-9a-f]{8}))?")
 KEY_DIGITS = 8  # of a rollout's key in its film's name: two policies in one result file do not overwrite each other
-_IN_CELL = re.compile(r"(?P<regime>initial|recovery)_(?P<index>\d+)_(?:\w+_)?(?P<outcome>success|failure|error)")
+IN_CELL = re.compile(
+    r"(?P<regime>initial|recovery)_(?P<index>\d+)_(?:(?P<mode>\w+)_)?(?P<outcome>success|failure|error)"
+)
 FILMS = "films"
 VIDEO_NAMES = (".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v")
 FILM_LIST = "films.json"  # {key of the rollout: path of its film}
@@ -92,7 +94,7 @@ def _films_of(results: Path) -> Iterator[tuple[Path, dict[str, str | None]]]:
             yield film, beside.groupdict()
     if results.name == "rollouts.jsonl":
         for film in _films_in(results.parent / FILMS):
-            if in_cell := _IN_CELL.fullmatch(film.stem):
+            if in_cell := IN_CELL.fullmatch(film.stem):
                 yield film, in_cell.groupdict()
 
 

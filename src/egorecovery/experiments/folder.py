@@ -103,6 +103,8 @@ class ExperimentFolder:
         from_json(Name, name, f"{path}: suite", FolderError)
         if schema != SCHEMA:
             raise FolderError(f"{path} has schema {schema}, this version reads {SCHEMA}")
+        if not isinstance(record.get("commands", []), list):
+            raise FolderError(f"{path}: commands must be a list, got {str(record['commands'])[:80]}")
         return record
 
     @property

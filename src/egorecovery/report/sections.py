@@ -1,11 +1,11 @@
 """What single sections of a page show: numbers of an analysis, arranged as templates want them."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from egorecovery.evaluation.protocol import Regime
+from egorecovery.evaluation.rollout_videos import IN_CELL
 from egorecovery.experiments.condition import Condition, task_title
 from egorecovery.report.analysis import Analysis
 from egorecovery.report.charts import data_uri
@@ -16,7 +16,6 @@ from egorecovery.storage.containment import read_bytes
 BOTH: tuple[Regime, ...] = ("recovery", "initial")  # in this order everywhere
 EMBEDDED_VIDEO = 3_000_000  # bytes; larger ones are linked
 EMBEDDED_VIDEOS = 40_000_000  # all together
-VIDEO_NAME = re.compile(r"(initial|recovery)_(\d+)_(?:(\w+)_)?(success|failure|error)")  # see experiments/videos.py
 MIME = {".mp4": "video/mp4", ".gif": "image/gif"}
 
 
@@ -104,7 +103,7 @@ def videos(results: SuiteResults) -> list[tuple[FinishedCell, list[tuple[Path, s
 
 def caption(path: Path, cell: FinishedCell) -> str:
     """Of a video of ours: recovery start 3, on rim: success. Of another: its name."""
-    named = VIDEO_NAME.fullmatch(path.stem)
+    named = IN_CELL.fullmatch(path.stem)
     if named is None:
         return path.stem.replace("_", " ")
     regime, index, mode, outcome = named.groups()
