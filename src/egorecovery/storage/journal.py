@@ -14,16 +14,22 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from egorecovery.errors import EgoRecoveryError, StoreDamaged
 from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, write_file
 from egorecovery.storage.checksummed_json import parse_checksummed, read_checksummed, with_checksum
 from egorecovery.storage.containment import JOURNAL_BYTES, exists, open_for_append, read_bytes
+from egorecovery.storage.typed_json import between, from_json
 
 Record = dict[str, Any]
 CHAIN = "before"  # of a line: SHA-256 of everything in the file before it
 NOTHING = hashlib.sha256().hexdigest()
+
+
+class Anchor(TypedDict):
+    lines: Annotated[int, between(0, 10**12)]
+    hash: str
 
 
 class Journal:
@@ -141,15 +147,12 @@ class Journal:
         self._hash.update(line)
         self._heads.append(self._hash.hexdigest())
 
-    def _anchor(self) -> Record | None:
+    def _anchor(self) -> Anchor | None:
         if not (self._chained and exists(self.anchor_path)):
             return None
-        anchor = read_checksummed(self.anchor_path)
-        if not (isinstance(anchor.get("lines"), int) and isinstance(anchor.get("hash"), str)):
-            raise StoreDamaged(f"{self.anchor_path} is not an anchor of a journal; remove it")
-        return anchor
+        return from_json(Anchor, read_checksummed(self.anchor_path), f"{self.anchor_path}: ", StoreDamaged, "remove it")
 
-    def _require_all(self, anchor: Record | None) -> None:
+    def _require_all(self, anchor: Anchor | None) -> None:
         if anchor is None:
             return
         lines = anchor["lines"]
@@ -158,7 +161,7 @@ class Journal:
                 f"{self.path} has {len(self._records)} lines, {lines} were acknowledged: the end is lost; restore the "
                 f"file from a copy, or remove {self.anchor_path.name} to go on with what is left"
             )
-        if lines < 0 or self._heads[lines] != anchor["hash"]:
+        if self._heads[lines] != anchor["hash"]:
             raise StoreDamaged(
                 f"{self.path} is not the file whose {lines} lines {self.anchor_path.name} speaks of; restore both from "
                 "a copy"

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from egorecovery.errors import StoreDamaged, UnsafeFile
 from egorecovery.storage.atomic_io import explaining_full_disk, write_file
@@ -15,10 +16,12 @@ from egorecovery.storage.containment import (
     relative_names,
     special_files,
 )
+from egorecovery.storage.typed_json import Must, from_json
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+RelativeName = Annotated[str, Must("that names a file below the folder", is_relative_name)]
+Hash = Annotated[str, Must("that is a SHA-256", lambda text: bool(re.fullmatch(r"[0-9a-f]{64}", text)))]
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Damage:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    files: dict[str, str]  # relative POSIX path -> SHA-256
+    files: dict[RelativeName, Hash]  # relative POSIX path -> SHA-256
     schema: int = SCHEMA
 
     @classmethod
@@ -52,10 +55,8 @@ class Manifest:
                 f"{directory / MANIFEST}: schema {record.get('schema')} is not the {SCHEMA} this version reads; "
                 f"use the egorecovery that wrote it"
             )
-        files = record.get("files")
-        if not isinstance(files, dict) or not all(_is_entry(name, value) for name, value in files.items()):
-            raise StoreDamaged(f"{directory / MANIFEST}: files is no list of names and SHA-256")
-        return cls(files=files)
+        fields = {name: value for name, value in record.items() if name == "files"}
+        return from_json(cls, fields, f"{directory / MANIFEST}: ", StoreDamaged, "restore it from a copy")
 
     def write(self, directory: Path) -> None:
         path = directory / MANIFEST
@@ -106,7 +107,3 @@ class Manifest:
 def present_files(directory: Path) -> list[str]:
     """All files below a directory except its manifest, as relative paths."""
     return sorted(name for name in files_below(directory) if name != MANIFEST)
-
-
-def _is_entry(name: object, value: object) -> bool:
-    return is_relative_name(name) and isinstance(value, str) and bool(_SHA256.fullmatch(value))
