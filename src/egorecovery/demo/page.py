@@ -99,7 +99,7 @@ def _pattern_words(summary: Mapping[str, Any], start: FilmedStart, failures: int
     alike = (
         "From no other failure do the same policies succeed."
         if count == 1
-        else f"From {count} of the {failures} failures, this one included, the same policies succeed."
+        else f"The same policies succeed and fail in {count} of the {failures} failures."
     )
     return f"Failure {start.index + 1} of {failures}, chosen because the policies differ here. {alike}"
 
