@@ -40,9 +40,7 @@ class JointLimits:
     lower: _Position
     upper: _Position
     velocity: _Velocity  # highest, in either direction
-    acceleration: Annotated[
-        float, between(0, LARGEST_ACCELERATION, above_least=True)
-    ]  # highest, also that of every stop
+    acceleration: _Acceleration  # highest, also that of every stop
     jump: _Distance  # a target farther than this from the one before, or beyond the range by more, is a fault
     tracking_error: _Distance | None  # a joint farther than this from its command is a fault; null: not watched
 
