@@ -14,7 +14,7 @@ from rich.table import Table
 from torch import Tensor
 from torch.nn.functional import conv2d, linear
 
-from kernels import graph_us, normal
+from kernel_times import graph_us, normal
 
 BATCH = 192
 INPUTS = 6
