@@ -112,7 +112,7 @@ def test_a_dry_run_says_what_is_there_and_adds_nothing(raw, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--out", "store"], "name what to import"),
+        (["--out", "store"], "PATHS ...: Recordings or folders"),
         (["raw"], "--out is missing"),
         (["raw", "--out", "store", "--task", "cube_stack"], "--task: recordings say it themselves"),
         (["raw", "--out", "store", "--rate-hz", "30"], "options of aloha are for --format aloha"),

@@ -38,10 +38,7 @@ class Audit:
         from egorecovery.audit import audit, read_ledger
         from egorecovery.audit.figure import require_matplotlib
         from egorecovery.cli.console import console, print_json
-        from egorecovery.errors import AuditError
 
-        if not self.logs:
-            raise AuditError("name at least one store, folder of raw recordings, or collection.jsonl")
         if self.out is not None:
             require_matplotlib()
         ledger = read_ledger(self.logs)

@@ -143,8 +143,6 @@ class Import:
 
         if self.hide_embodiment and self.format != "recordings":
             raise RecipeError(f"--hide-embodiment needs masks beside recordings; {self.format} data has none")
-        if not self.paths:
-            raise RecipeError("name what to import: recordings, a data set, or directories of them")
         if self.format == "recordings" and self.hands is None:
             self._refuse_what_recordings_say(*SAID_BY_RECORDINGS, "camera", "gripper_range", "transform")
         options: dict[str, Any] = {"aloha": self.aloha, "lerobot": self.lerobot, "egoverse": self.egoverse}
