@@ -73,7 +73,7 @@ class UvcCamera(CameraDriver):
                 )
             self.intrinsics = guessed_intrinsics(size_wh) if given is None else calibration(Path(given), size_wh)
         except CaptureError:
-            self._container.close()
+            self._shots.close()
             raise
 
     def items(self) -> Iterator[CameraFrame]:
@@ -83,24 +83,30 @@ class UvcCamera(CameraDriver):
         yield from self._shots
 
     def _delivered(self) -> Iterator[CameraFrame]:
+        """A packet's memory is the driver's: it must be given back before the device is closed, or ffmpeg crashes."""
         from av.error import FFmpegError
 
-        passed_through = self._stream.codec_context.name == "mjpeg"
         try:
             for packet in self._container.demux(self._stream):
+                frame = None if self._closed else self._frame_in(packet)
+                del packet
                 if self._closed:
                     return
-                if packet.pts is None or not packet.size:  # the end of a video, or a corrupt buffer
-                    continue
-                captured_s = self._clock.monotonic_s(float(packet.pts * packet.time_base))
-                jpeg = _whole_jpeg(bytes(packet)) if passed_through else self._encoded(packet)
-                if jpeg is not None:
-                    yield CameraFrame(captured_s=captured_s, jpeg=jpeg)
+                if frame is not None:
+                    yield frame
         except (FFmpegError, OSError) as error:
             if not self._closed:
                 raise CaptureError(f"{self.described} stopped delivering ({error}); is it still plugged in?") from error
         finally:
             self._container.close()
+
+    def _frame_in(self, packet: Any) -> CameraFrame | None:
+        if packet.pts is None or not packet.size:  # the end of a video, or a corrupt buffer
+            return None
+        captured_s = self._clock.monotonic_s(float(packet.pts * packet.time_base))
+        passed_through = self._stream.codec_context.name == "mjpeg"
+        jpeg = _whole_jpeg(bytes(packet)) if passed_through else self._encoded(packet)
+        return None if jpeg is None else CameraFrame(captured_s=captured_s, jpeg=jpeg)
 
     def _encoded(self, packet: Any) -> bytes | None:
         for frame in packet.decode():
