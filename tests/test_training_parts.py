@@ -452,7 +452,7 @@ def test_settings_of_training_that_make_no_sense_are_refused(make, message):
         make()
 
 
-EFFECTOR = {"policy.action_space": "effector", "policy.action_dim": 20}
+EFFECTOR = {"policy.action_space": "effector", "policy.action_dim": 20, "policy.near_m": 0.03}
 INTENDED = {
     "robot_success": {
         "budget.robot_recovery": 0,
