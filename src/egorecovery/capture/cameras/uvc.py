@@ -1,7 +1,7 @@
 """USB cameras by Video4Linux, through PyAV. Pictures that the camera compressed are kept byte for byte."""
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ class UvcCamera(CameraDriver):
             yield first
         yield from self._shots
 
-    def _delivered(self) -> Iterator[CameraFrame]:
+    def _delivered(self) -> Generator[CameraFrame, None, None]:
         """A packet's memory is the driver's: it must be given back before the device is closed, or ffmpeg crashes."""
         from av.error import FFmpegError
 
