@@ -16,8 +16,9 @@ pytest.importorskip("huggingface_hub")
 from egorecovery.cli.main import main
 from egorecovery.episodes import EpisodeStore
 from egorecovery.evaluation import ResultFile, Subject
+from egorecovery.policy.checkpoint_card import policy_hash
 from egorecovery.sharing import hub
-from egorecovery.storage.checksummed_json import file_sha256, with_checksum
+from egorecovery.storage.checksummed_json import with_checksum
 from filmed_runs import rollout
 from tiny_checkpoint import save_tiny
 
@@ -152,14 +153,14 @@ def test_a_run_goes_with_its_latest_checkpoint_and_facts_of_its_recipe(repositor
 
 def test_a_card_counts_rollouts_of_its_own_checkpoint_used_as_it_is(tmp_path, capsys):
     run = tmp_path / "run"
-    own = file_sha256(save_tiny(run, step=20) / "checkpoint.json")
+    own = policy_hash(save_tiny(run, step=20))
     results = ResultFile(run / "results.jsonl")
-    for policy_hash, intervention, outcomes in (
+    for of, intervention, outcomes in (
         (own, {"zero_intent": False, "gate": "learned"}, ("success", "failure")),
         (own, {"zero_intent": False, "gate": "0"}, ("failure", "failure")),
         ("of an earlier step", {}, ("success", "success")),
     ):
-        subject = Subject(policy="egorecovery", policy_hash=policy_hash, intervention=intervention)
+        subject = Subject(policy="egorecovery", policy_hash=of, intervention=intervention)
         for index, outcome in enumerate(outcomes):
             results.append(rollout(index, outcome == "success", policy="", subject=subject))
     assert main(["push", str(run), "lab/policy", "--card-only"]) == 0

@@ -173,8 +173,8 @@ class Evaluate:
         from egorecovery.evaluation.checkpoint_source import CheckpointFactory
         from egorecovery.policy.action_source import Intervention
         from egorecovery.policy.checkpoint import open_checkpoint
+        from egorecovery.policy.checkpoint_card import policy_hash
         from egorecovery.policy.device import pick_device
-        from egorecovery.storage.checksummed_json import file_sha256
 
         saved = open_checkpoint(self.checkpoint)
         if saved.recipe.get("task") != self.task:
@@ -191,7 +191,7 @@ class Evaluate:
         source = factory()
         subject = Subject(
             policy=source.name,
-            policy_hash=file_sha256(saved.path / "checkpoint.json"),  # which holds the hash of the weights
+            policy_hash=policy_hash(saved.path),
             seed=int(saved.recipe.get("seed", 0)),
             intervention=asdict(intervention),
         )

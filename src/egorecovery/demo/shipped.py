@@ -20,6 +20,7 @@ from egorecovery.evaluation.checkpoint_source import CheckpointFactory
 from egorecovery.executors import cores
 from egorecovery.experiments import Event, ExperimentFolder
 from egorecovery.policy.checkpoint import CARD, FILES, latest, open_checkpoint
+from egorecovery.policy.checkpoint_card import policy_hash
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import file_sha256, read_checksummed, with_checksum
@@ -49,8 +50,7 @@ def run_quick(
             def tried(done: int, total: int, method: str = method) -> None:
                 on_event(Event(kind="progress", what=method, label=method, stage="evaluation", done=done, total=total))
 
-            weights = HOME / method / FILES[0]
-            subject = Subject(policy=method, policy_hash=file_sha256(weights), cell=cells[method], seed=plan.seed)
+            subject = Subject(policy=method, policy_hash=policy_hash(HOME / method), cell=cells[method], seed=plan.seed)
             results = ResultFile(out / "rollouts" / f"{method}.jsonl")
             records[method] = evaluate(
                 Evaluation(subject=subject, task=plan.task, protocol=protocol),

@@ -20,10 +20,10 @@ from egorecovery.episodes.reading import FrameReader
 from egorecovery.errors import RecipeError
 from egorecovery.intent import FrameLabels, data_hash
 from egorecovery.policy.checkpoint import Checkpoint, load_into, open_checkpoint
+from egorecovery.policy.checkpoint_card import policy_hash
 from egorecovery.policy.device import pick_device
 from egorecovery.policy.frame_batches import FrameBatch, frame_batches
 from egorecovery.policy.policy import Policy
-from egorecovery.storage.checksummed_json import file_sha256
 from egorecovery.storage.typed_json import from_json
 from egorecovery.training import Recipe, frame_table
 from egorecovery.training.image_source import require_size
@@ -51,7 +51,7 @@ class DiagnosedRun:
 
     @cached_property
     def policy_hash(self) -> str:
-        return file_sha256(self.checkpoint.path / "policy.safetensors")
+        return policy_hash(self.checkpoint.path)
 
     @property
     def saw_humans(self) -> bool:

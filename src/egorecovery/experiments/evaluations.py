@@ -10,7 +10,7 @@ from egorecovery.evaluation.checkpoint_source import CheckpointFactory
 from egorecovery.experiments.cell import CellPlan
 from egorecovery.experiments.folder import ExperimentFolder
 from egorecovery.experiments.resources import Resources
-from egorecovery.storage.checksummed_json import file_sha256
+from egorecovery.policy.checkpoint_card import policy_hash
 
 
 def evaluate_cell(
@@ -24,7 +24,7 @@ def evaluate_cell(
     factory = policy_of(plan, folder, resources.evaluation_device)
     subject = Subject(
         policy=plan.cell.name,
-        policy_hash=file_sha256(factory.checkpoint / "policy.safetensors"),
+        policy_hash=policy_hash(factory.checkpoint),
         cell=plan.id,
         seed=plan.cell.seed,
         intervention=asdict(plan.cell.intervention),

@@ -16,6 +16,7 @@ from egorecovery.experiments.evaluations import policy_of
 from egorecovery.experiments.events import Reporter, error_words
 from egorecovery.experiments.folder import FILMS, ExperimentFolder
 from egorecovery.policy.action_source import ActionSource
+from egorecovery.policy.checkpoint_card import policy_hash
 from egorecovery.storage.atomic_io import sync_directory, sync_file
 from egorecovery.storage.checksummed_json import file_sha256
 from egorecovery.storage.containment import inside, names_in, remove
@@ -136,7 +137,7 @@ def _source(plan: CellPlan, folder: ExperimentFolder, device: str, records: Sequ
     """The policy whose rollouts these are."""
     need_encoder()
     factory = policy_of(plan, folder, device)
-    if {file_sha256(factory.checkpoint / "policy.safetensors")} != {record.subject.policy_hash for record in records}:
+    if {policy_hash(factory.checkpoint)} != {record.subject.policy_hash for record in records}:
         raise RecipeError(f"{factory.checkpoint} is not the policy that was evaluated")
     return factory()
 

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from egorecovery.errors import CheckpointError, RecipeError, StoreDamaged, StoreError
-from egorecovery.policy.checkpoint_card import FORMAT, CheckpointCard, statistics_from_json, statistics_to_json
+from egorecovery.policy.checkpoint_card import FILES, FORMAT, CheckpointCard, statistics_from_json, statistics_to_json
 from egorecovery.policy.config import PolicyConfig
 from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.plausible import (
@@ -33,7 +33,6 @@ from egorecovery.storage.containment import exists, inside, is_file, is_folder, 
 from egorecovery.storage.typed_json import from_json
 
 CARD = "checkpoint.json"
-FILES = ("policy.safetensors", "training.safetensors")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,6 +1,7 @@
 """What a checkpoint's card says, as JSON: its fields and their types, and a pool's statistics in it."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import numpy as np
@@ -8,9 +9,11 @@ import numpy as np
 from egorecovery.episodes import Embodiment
 from egorecovery.intent import IntentNormaliser, PoolStatistics
 from egorecovery.policy.normaliser import Normaliser, Statistics
+from egorecovery.storage.checksummed_json import file_sha256
 from egorecovery.storage.typed_json import Must, between, to_json
 
 FORMAT = "egorecovery checkpoint 1"
+FILES = ("policy.safetensors", "training.safetensors")
 Gate = Annotated[float, between(0, 1)]
 
 
@@ -87,3 +90,8 @@ def _normaliser_record(normaliser: Normaliser) -> dict[str, Any]:
 
 def _normaliser(record: NormaliserRecord) -> Normaliser:
     return Normaliser(np.asarray(record["centre"], np.float32), np.asarray(record["spread"], np.float32))
+
+
+def policy_hash(checkpoint: Path) -> str:
+    """Which policy this is, by its weights. Results, films, diagnoses and cards of a hub name it so."""
+    return file_sha256(checkpoint / FILES[0])

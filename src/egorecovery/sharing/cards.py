@@ -49,6 +49,7 @@ def store_card(folder: Path, repository: str) -> str:
 
 def policy_card(folder: Path, repository: str) -> str:
     from egorecovery.policy.checkpoint import open_checkpoint  # here: a store's card is written without torch
+    from egorecovery.policy.checkpoint_card import policy_hash
 
     found = open_checkpoint(folder)
     recipe = found.recipe
@@ -72,7 +73,8 @@ def policy_card(folder: Path, repository: str) -> str:
         parts=[
             f"A policy for a bimanual robot, trained by EgoRecovery {__version__}.",
             _table(["", ""], rows),
-            _results(folder, file_sha256(found.path / "checkpoint.json")),
+            # Results of earlier versions name a policy by the hash of its card.
+            _results(folder, {policy_hash(found.path), file_sha256(found.path / "checkpoint.json")}),
             _code(
                 f"egorecovery pull {repository} --out policy",
                 f"egorecovery evaluate policy --task {task}",
@@ -83,7 +85,7 @@ def policy_card(folder: Path, repository: str) -> str:
     )
 
 
-def _results(folder: Path, policy_hash: str) -> str:
+def _results(folder: Path, hashes: set[str]) -> str:
     """Of the checkpoint that goes, used as it is: earlier ones and interventions are on record in the same file."""
     from egorecovery.policy.action_source import Intervention  # here: a store's card is written without torch
 
@@ -91,7 +93,7 @@ def _results(folder: Path, policy_hash: str) -> str:
     records = [
         record
         for record in records
-        if record.subject.policy_hash == policy_hash
+        if record.subject.policy_hash in hashes
         and (not record.subject.intervention or record.subject.intervention == asdict(Intervention()))
     ]
     if not records:
