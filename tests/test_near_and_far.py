@@ -1,5 +1,7 @@
 """Positions predicted twice: in the workspace and from where the hand is, blended by how far there is to go."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,8 +18,8 @@ from egorecovery.training.recipe import demo  # noqa: E402
 
 NEAR_M = 0.06
 ANCHORED = np.flatnonzero(anchored_dims("effector"))
-CONFIG = METHODS["shared_decoder"](demo("cube_stack")).policy
-BOTH = type(CONFIG)(**{**vars(CONFIG), "near_m": NEAR_M})
+CONFIG = replace(METHODS["shared_decoder"](demo("cube_stack")).policy, near_m=None)
+BOTH = replace(CONFIG, near_m=NEAR_M)
 SPREAD = np.full(20, 0.05, np.float32)
 
 
@@ -92,4 +94,4 @@ def test_people_supervise_the_same_numbers_in_both_predictions():
 )
 def test_settings_that_contradict_each_other_are_refused(changes, said):
     with pytest.raises(RecipeError, match=said):
-        type(CONFIG)(**{**vars(CONFIG), **changes})
+        replace(CONFIG, **changes)

@@ -492,6 +492,6 @@ def test_limits_that_cannot_be_used_end_the_script_before_it_connects(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "point_robot.py: " in done.stderr
-    assert "must be given" in done.stderr
+    assert "schema is missing; no limit has a default" in done.stderr
     assert "Traceback" not in done.stderr
     assert read_limits(FOLDER / "workcell.json").joints

@@ -100,5 +100,5 @@ def test_a_hand_arrives_turned_only_where_that_is_asked_for():
 
 
 def test_people_have_no_turn_that_a_policy_could_copy():
-    with pytest.raises(RecipeError, match="turned_hands is for the robot"):
+    with pytest.raises(RecipeError, match="turned_hands is for robot sources"):
         Order(task="round_disk", source=Source.HUMAN_RECOVERY, episodes=1, turned_hands=True)

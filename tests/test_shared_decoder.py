@@ -14,6 +14,7 @@ from egorecovery.intent import label_store  # noqa: E402
 from egorecovery.kinematics.bindings import mujoco  # noqa: E402
 from egorecovery.kinematics.effector_space import APPROACH_AXIS, OPENING, OPENING_AXIS, POSITION  # noqa: E402
 from egorecovery.policy.config_json import changed  # noqa: E402
+from egorecovery.policy.near_and_far import output_dims  # noqa: E402
 from egorecovery.policy.objective import Targets, objective  # noqa: E402
 from egorecovery.policy.policy import Policy, Prediction  # noqa: E402
 from egorecovery.training import METHODS, frame_table  # noqa: E402
@@ -150,9 +151,8 @@ def test_targets_of_a_batch_are_what_a_loop_over_its_samples_gives(store):
             at = frame + (max((ahead + 1) / ratio - 1, 0.0) if human else float(ahead))
             below = int(np.floor(at + 1e-9))
             low, high = actions[min(below, last)], actions[min(below + 1, last)]
-            np.testing.assert_allclose(
-                targets.action_BHA[row, ahead].numpy(), low + (high - low) * (at - below), atol=1e-4
-            )
+            action = targets.action_BHA[row, ahead, : recipe.policy.action_dim].numpy()
+            np.testing.assert_allclose(action, low + (high - low) * (at - below), atol=1e-4)
             assert bool(targets.action_mask_BH[row, ahead]) == (below <= last + recipe.stay_steps)
         assert bool(targets.in_recovery_B[row]) == bool(each.labels.in_recovery[frame])
         assert bool(targets.intent_mask_B[row]) == bool(each.labels.intent_mask[frame])
@@ -191,14 +191,14 @@ def _gradients(method: str, **changes: str) -> dict[str, bool]:
         torch.randn(human, config.action_dim),
         robots=0,
     )
-    dims = torch.from_numpy(recipe.human_supervision.dims(config.action_space).astype(np.float32))
+    dims = output_dims(recipe.human_supervision.dims(config.action_space), config)
     targets = Targets(
-        action_BHA=torch.randn(human, config.horizon, config.action_dim),
+        action_BHA=torch.randn(human, config.horizon, config.output_dim),
         action_mask_BH=torch.ones(human, config.horizon),
         intent_BC=torch.zeros(human, 4),
         intent_mask_B=torch.zeros(human),
         in_recovery_B=torch.zeros(human),
-        human_dims_A=dims,
+        human_dims_A=torch.from_numpy(dims.astype(np.float32)),
     )
     objective(prediction, targets, recipe.losses)["imitation_human"].backward()
     return {name: each.grad is not None and bool(each.grad.abs().sum() > 0) for name, each in policy.named_parameters()}
