@@ -83,7 +83,7 @@ def test_the_page_stands_alone_and_shows_films_counts_and_why_these_starts(tmp_p
     assert not re.search(r"https?:|//cdn", html)
     assert len(re.findall(r"<video [^>]*muted loop autoplay playsinline", html)) == 2 * len(METHODS)
     assert "Failure 1 of 4, chosen because the policies differ here." in html
-    assert "The same policies succeed and fail in 2 of the 4 failures." in html
+    assert "It ends like this in 2 of the 4 failures." in html
     assert html.index("<video") < html.index("How often they succeed") < html.index("<details>")
     for count in ("<b>0</b> of 4", "<b>2</b> of 4", "<b>4</b> of 4"):
         assert count in html

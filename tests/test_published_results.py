@@ -30,6 +30,14 @@ def rate(regime: str, task: str, archive: str = "main-2026-11-16.tar.xz", folder
     return 100 * sum(row["successes"] for row in rows) / sum(row["rollouts"] for row in rows)
 
 
+def average_of_shared_trainings(regime: str, method: str) -> float:
+    """As reports have it: only of the trainings that all tasks have, so that none weighs more."""
+    rows = [row for row in SUMMARY if row["archive"] == OURS and (row["regime"], row["method"]) == (regime, method)]
+    shared = set.intersection(*({row["seed"] for row in rows if row["task"] == task} for task in TASKS))
+    rows = [row for row in rows if row["seed"] in shared]
+    return 100 * sum(row["successes"] for row in rows) / sum(row["rollouts"] for row in rows)
+
+
 def numbers(line: str) -> list[float]:
     return [float(text) for text in re.findall(r"-?\d+(?:\.\d+)?", line)]
 
@@ -196,8 +204,8 @@ def test_the_results_pages_tables_of_our_method_are_the_summarys(begins):
     lines = [line for line in section.splitlines() if line.startswith(f"| {begins} |")]
     for regime, line in zip(("recovery", "initial"), lines, strict=True):
         counted = [rate(regime, task, OURS, method=OUR_ROWS[begins]) for task in TASKS]
-        shown = [float(cell) for cell in line.split("|")[2:] if cell.strip()]
-        assert shown == pytest.approx([*counted, sum(counted) / 4], abs=0.06)
+        counted.append(average_of_shared_trainings(regime, OUR_ROWS[begins]))
+        assert [float(cell) for cell in line.split("|")[2:] if cell.strip()] == pytest.approx(counted, abs=0.06)
 
 
 OUR_README_ROWS = {
@@ -216,7 +224,7 @@ def test_the_readmes_table_of_our_pathway_is_the_summarys(begins):
 COMPARED = {
     "| compared, robot recovery |": "robot_recovery_effector",
     "| compared, shared decoder |": "shared_decoder",
-    "| compared, with gate and intent |": "shared_egorecovery",
+    "| compared, with gate and intent (average: trainings 0 and 1) |": "shared_egorecovery",
 }
 
 
@@ -227,7 +235,8 @@ def test_the_logs_tables_of_the_comparison_are_the_summarys(begins):
     ]
     for regime, line in zip(("recovery", "initial"), lines, strict=True):
         counted = [rate(regime, task, OURS, method=COMPARED[begins]) for task in TASKS]
-        assert numbers(line.removeprefix(begins)) == pytest.approx([*counted, sum(counted) / 4], abs=0.06)
+        counted.append(average_of_shared_trainings(regime, COMPARED[begins]))
+        assert numbers(line.removeprefix(begins)) == pytest.approx(counted, abs=0.06)
 
 
 BLENDED_ON_FOUR_TASKS = {

@@ -107,7 +107,7 @@ class Simulate:
         wanted, there = f"{self.image_size} x {self.image_size}", 0
         found: str | None = None
         for identifier in store.ids():
-            with suppress(StoreError, OSError):  # a damaged episode keeps nobody from adding others
+            with suppress(StoreError, OSError, ValueError):  # a damaged episode keeps nobody from adding others
                 card = store.card(identifier)
                 if card.task.name == self.task:
                     there += 1

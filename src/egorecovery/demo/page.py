@@ -97,9 +97,9 @@ def _pattern_words(summary: Mapping[str, Any], start: FilmedStart, failures: int
     succeed = dict(zip((policy["method"] for policy in summary["policies"]), start.pattern, strict=True))
     count = next(one["starts"] for one in summary["patterns"] if one["succeed"] == succeed)
     alike = (
-        "From no other failure do the same policies succeed."
+        "It ends like this in no other failure."
         if count == 1
-        else f"The same policies succeed and fail in {count} of the {failures} failures."
+        else f"It ends like this in {count} of the {failures} failures."
     )
     return f"Failure {start.index + 1} of {failures}, chosen because the policies differ here. {alike}"
 

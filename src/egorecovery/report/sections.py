@@ -24,8 +24,10 @@ def tiles(analysis: Analysis) -> tuple[list[tuple[Condition, Any]], str]:
     if analysis.suite.layout == "curves":
         return [], ""
     methods = ("robot_success", "robot_recovery", "direct_human_recovery_mix", "egorecovery")
+    ours = ("robot_recovery_effector", "shared_decoder")
     conditions = [*map(analysis.find, methods), analysis.find("robot_recovery", robot_failures="anywhere")]
     conditions += [analysis.find(method, humans="stand_ins") for method in methods[2:]]  # those with human recoveries
+    conditions += map(analysis.find, ours)
     there = [condition for condition in conditions if condition]
     tasks = [task for task in analysis.tasks if all(task in analysis.tasks_of(condition) for condition in there)]
     rates = [(condition, analysis.average(condition, "recovery", tasks)) for condition in there]

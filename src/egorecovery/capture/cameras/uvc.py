@@ -88,8 +88,12 @@ class UvcCamera(CameraDriver):
 
         try:
             for packet in self._container.demux(self._stream):
-                frame = None if self._closed else self._frame_in(packet)
-                del packet
+                try:
+                    frame = None if self._closed else self._frame_in(packet)
+                except (CaptureError, FFmpegError, OSError) as error:
+                    raise error.with_traceback(None) from None  # its traceback would hold the packet
+                finally:
+                    del packet
                 if self._closed:
                     return
                 if frame is not None:
