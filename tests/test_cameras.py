@@ -101,6 +101,7 @@ WITH_A_CAMERA = """
 import errno, json, os, time
 from egorecovery.capture.cameras.spec import CameraSpec
 from egorecovery.capture.cameras.uvc import UvcCamera
+from egorecovery.capture.clocks import DeviceClock
 from egorecovery.errors import CaptureError
 
 def camera(options=""):
@@ -120,6 +121,10 @@ def look():
 shots, opened = [], camera(",fps=50")
 seen = {"rate_hz": opened.rate_hz, "size": [opened.intrinsics.width, opened.intrinsics.height]}
 seen["unplugged"], seen["shots"] = refusal(look), shots
+ticks = iter([0, 0, 0] + [3600] * 100)
+jumping = DeviceClock("its clock", monotonic=lambda: time.monotonic() + next(ticks))
+spec = CameraSpec.parse("head=uvc:/dev/video77")
+seen["jumped"] = refusal(lambda: list(UvcCamera(spec, clock=jumping).items()))
 seen["another size"] = refusal(lambda: camera(",size=640x480"))
 for name in ("EACCES", "EBUSY", "EINVAL", "EIO"):
     os.environ["FAKE_V4L2_ERROR"] = str(getattr(errno, name))
@@ -139,7 +144,7 @@ def seen(tmp_path_factory) -> dict:
     subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
     for number in range(6):
         (home / f"{number}.jpg").write_bytes(simplejpeg.encode_jpeg(np.full((48, 64, 3), 40 * number, np.uint8)))
-    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LD_PRELOAD": str(library)}
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LD_PRELOAD": str(library), "MALLOC_PERTURB_": "165"}
     command = [sys.executable, "-c", WITH_A_CAMERA]
     done = subprocess.run(command, env={**settings, "FAKE_V4L2": str(home)}, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
@@ -150,6 +155,11 @@ def test_a_webcam_is_read_through_the_kernels_interface_with_its_stamps_until_it
     assert [whole for whole, _ in seen["shots"]] == [True] * 6
     assert all(0.007 <= late_s < 5 for _, late_s in seen["shots"])
     assert seen["unplugged"].startswith("uvc:/dev/video77 stopped delivering ([Errno 19] No such device")
+
+
+def test_a_webcam_whose_clock_jumps_while_recording_is_refused_and_takes_nothing_with_it(seen):
+    """MALLOC_PERTURB_ makes memory that is used after it was freed end the process."""
+    assert "its clock jumped by" in seen["jumped"]
 
 
 def test_a_webcam_that_gives_another_size_than_was_asked_for_is_refused(seen):
