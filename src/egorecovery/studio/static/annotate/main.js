@@ -100,8 +100,11 @@ async function reload() {
 
 // ---- who annotates
 
+const SIMULATED = "simulated annotator"; // of `egorecovery simulate`: nobody's name to take
+
 function askName() {
-  const known = (session.annotators ?? []).map((name) => {
+  const people = (session.annotators ?? []).filter((name) => name !== SIMULATED);
+  const known = people.map((name) => {
     const take = () => {
       byId("name-dialog").close();
       become(name);
