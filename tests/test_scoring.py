@@ -420,7 +420,7 @@ def test_films_of_an_experiment_are_found_with_their_cells(tmp_path):
 
 
 def test_films_beside_a_run_are_found_however_the_run_is_named(tmp_path, monkeypatch):
-    evaluated_run(tmp_path, [rollout(0, True)], stem="theirs")
+    evaluated_run(tmp_path, [rollout(0, True, policy="full")], stem="theirs")
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     assert filmed_beside(Path("run")) == filmed_beside(Path("run/checkpoints/..")) == [Path("theirs.jsonl")]
