@@ -124,6 +124,11 @@ SCRIPT = "<script>alert(1)</script>"
         lambda card: card.update(hardware=[SCRIPT]),
         lambda card: card.update(intervention={"gate": SCRIPT}),
         lambda card: card.update(files={"../../x": "0"}),
+        lambda card: card.update(hidden_embodiment=[SCRIPT]),
+        lambda card: card.update(off_centre_grips={}),
+        lambda card: card.update(turned_hands=[]),
+        lambda card: card.update(settings=[SCRIPT]),
+        lambda card: card.update(settings={"seed": []}),
     ],
 )
 def test_card_with_fields_of_other_types_is_one_clear_error(theirs, cell, tmp_path, change):

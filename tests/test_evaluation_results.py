@@ -89,6 +89,12 @@ def test_another_schema_is_refused_with_the_line(tmp_path):
         results.records()
 
 
+@pytest.mark.parametrize("odd", [None, 7, "text", [1]], ids=repr)
+def test_what_is_no_object_is_no_rollout(odd):
+    with pytest.raises(ResultsError, match=r"a result is not a rollout: must be an object"):
+        RolloutRecord.of(odd)
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ResultsError, match=r"nothing\.jsonl: there is no such"):
         load([tmp_path / "nothing.jsonl"])

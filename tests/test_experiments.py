@@ -465,9 +465,20 @@ def test_the_verb_merges_folders_into_a_report_and_runs_nothing(out, tmp_path, t
     shutil.rmtree(out / "cells" / CELLS["plain"])
     merged = tmp_path / "merged"
     assert main(["experiment", "main", "--out", str(merged), "--merge", str(out)]) == 0
-    assert "2 cells copied" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "2 cells copied" in said
+    assert f"next: open {merged / 'report.html'} in a browser" in said
     assert sorted(ExperimentFolder(merged).done()) == sorted([CELLS["full"], CELLS["closed"]])
     assert not (merged / "data").exists()
+
+
+def test_a_merge_of_nothing_names_no_report(out, tmp_path, tiny_verb, capsys):
+    shutil.rmtree(out / "cells")
+    merged = tmp_path / "merged"
+    assert main(["experiment", "main", "--out", str(merged), "--merge", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "0 cells copied" in said
+    assert f"next: egorecovery experiment main --out {merged}\n" in said
 
 
 def test_cells_of_another_suite_or_version_are_not_merged(out, tmp_path, tiny_verb, capsys):

@@ -328,6 +328,7 @@ def test_more_successes_on_the_same_starts_hold(two_methods):
     assert found["paper_difference"] == pytest.approx(0.15)  # on cube_stack, the task that was run
     compared = next(one for one in report["comparisons"] if one["regime"] == "recovery")
     assert (compared["only_first"], compared["only_second"], compared["starts"]) == (0, 12, 20)
+    assert compared["redrawn"] == 0
     assert compared["p_value"] == pytest.approx(binomtest(0, 12).pvalue)
     assert found["interval"] == compared["interval"]
     assert "EgoRecovery 80.0% (16/20) against Direct human recovery mix 20.0% (4/20) is +60.0 points" in found["words"]
@@ -776,6 +777,28 @@ def test_commands_cover_uneven_seeds_and_changed_settings(tmp_path):
         f".venv/bin/egorecovery experiment main --out runs --tasks cube_stack --seeds 0 1 {wanted} "
         "'*-egorecovery-b50.50.0.300-gate_learned-s[0-9]*'",
     ]
+
+
+def test_a_command_repeats_no_more_than_was_run(tmp_path):
+    """Some of a suite's rows, all of them, and rows that have not every seed on every task."""
+    from egorecovery.experiments import suite_named
+
+    def run(name, cells):
+        out = make_suite(tmp_path / name)
+        for cell in cells:
+            budget = (cell.budget.robot_success, cell.budget.robot_recovery, cell.budget.human_success)
+            budget = (*budget, cell.budget.human_recovery)
+            made = {"initial": solved(3), "recovery": solved(3), "seed": cell.seed, "budget": budget}
+            add_cell(out, cell.method, cell.task, **made)
+        (command,) = report_of(out)[0]["commands"][2:]
+        return command
+
+    planned = suite_named("main").cells(["cup_brush", "cube_stack"], [0, 1])
+    assert run("whole", planned).endswith("--set optimisation.steps 4000")
+    some = [cell for cell in planned if cell.method == "egorecovery"]
+    assert run("some", some).endswith(" 4000 --only '*-egorecovery-b50.50.0.300-gate_learned-s[0-9]*'")
+    names = "cup_brush-egorecovery-b50.50.0.300-gate_learned-s0 cube_stack-egorecovery-b50.50.0.300-gate_learned-s1"
+    assert run("uneven", [some[0], some[-1]]).endswith(f" 4000 --only {names}")
 
 
 def test_the_youngest_revision_is_checked_out_and_the_others_and_what_was_not_committed_are_told(tmp_path):

@@ -45,8 +45,17 @@ def test_nothing_may_be_left_out(name):
 def test_nothing_may_be_left_out_of_a_joint(name):
     whole = content()
     del whole["joints"][2][name]
-    with pytest.raises(LimitsError, match=rf"joints\[2\] \(.*\): {name} is missing; no limit has a default"):
+    with pytest.raises(LimitsError, match=rf"joints\[2\]( \(.*\))?: {name} is missing; no limit has a default"):
         limits_of(whole)
+
+
+@pytest.mark.parametrize("name", [None, 7, "", " ", "a\x1b[31mb", "a\nb"], ids=repr)
+def test_a_name_that_cannot_be_shown_is_in_no_message(name):
+    whole = content()
+    whole["joints"][2]["name"] = name
+    with pytest.raises(LimitsError, match=r"^limits: joints\[2\]: name must be text") as refused:
+        limits_of(whole)
+    assert str(refused.value).isprintable()
 
 
 SILLY = [math.nan, math.inf, -math.inf, True, "1.0", None, [], {}, 1e9]

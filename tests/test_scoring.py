@@ -7,6 +7,7 @@ import shutil
 import stat
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from egorecovery.errors import StoreDamaged
 from egorecovery.evaluation import compare, load, rates
-from egorecovery.evaluation.rollout_videos import rollout_videos
+from egorecovery.evaluation.rollout_videos import filmed_beside, rollout_videos
 from egorecovery.studio.scoring import (
     Plan,
     Rating,
@@ -185,6 +186,15 @@ def test_ratings_of_two_copies_of_a_session_are_joined_by_appending_one_to_the_o
 def test_a_name_that_cannot_be_shown_is_refused(name):
     with pytest.raises(ScoringError, match="visible characters"):
         Table().rate(name, "aa", "success")
+
+
+@pytest.mark.parametrize("name", ["role", "at", "revision"])
+def test_a_saved_rating_says_who_when_and_which(name):
+    table = Table()
+    table.rate("ada", "aa", "success")
+    del table.lines[0][name]
+    with pytest.raises(StoreDamaged, match=f"line 1 of the ratings: {name} is missing; copy the session again"):
+        _ = table.now
 
 
 def test_nonsense_is_refused():
@@ -407,6 +417,18 @@ def test_films_of_an_experiment_are_found_with_their_cells(tmp_path):
     assert found.left_out == (
         f"{cell / 'films' / 'recovery_004_failure.mp4'}: its rollout is not in {cell / 'rollouts.jsonl'}",
     )
+
+
+def test_films_beside_a_run_are_found_however_the_run_is_named(tmp_path, monkeypatch):
+    evaluated_run(tmp_path, [rollout(0, True, policy="full")], stem="theirs")
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert filmed_beside(Path("run")) == filmed_beside(Path("run/checkpoints/..")) == [Path("theirs.jsonl")]
+    assert filmed_beside(tmp_path / "run") == [tmp_path / "theirs.jsonl"]
+    monkeypatch.chdir(tmp_path / "run")
+    assert filmed_beside(Path(".")) == [Path("../theirs.jsonl")]
+    monkeypatch.chdir(tmp_path / "run" / "checkpoints")
+    assert filmed_beside(Path("..")) == [Path("../../theirs.jsonl")]
 
 
 def test_films_of_two_policies_in_one_result_file_are_told_apart(tmp_path):

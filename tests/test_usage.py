@@ -1,13 +1,16 @@
 """Help pages and mistyped command lines, as somebody meets them who has never seen the program."""
 
 import shlex
+from pathlib import Path
 
 import pytest
 import tyro
 
 from egorecovery.cli.help_page import help_page
+from egorecovery.cli.inspect import training_command
 from egorecovery.cli.main import EXPORTS, VERBS, main, parse
 from egorecovery.cli.options import command_of, options_of
+from egorecovery.cli.verify import _used as verified
 
 EVERY = [(name, verb) for name, verb in VERBS.items() if verb] + [
     (f"export {kind}", verb) for kind, verb in EXPORTS.items()
@@ -77,6 +80,7 @@ def test_methods_are_listed_as_baselines_then_the_papers_then_ours():
         ("export lerobot s", "--out PATH: The folder to make"),
         ("experiment mian --out o", "did you mean main?"),
         ("label -w 3 s", "has no option -w"),
+        ("train s --run r --resume=True", "--resume takes no value"),
     ],
 )
 def test_a_mistyped_line_is_one_message_with_what_to_type(words, said, capsys):
@@ -103,3 +107,29 @@ def test_a_command_is_written_as_it_was_typed_without_what_is_the_default():
     assert command_of("experiment", read, without=("--list",)) == (
         "egorecovery experiment main --out o --seeds 0 1 --budget-minutes 3.0"
     )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "egorecovery train ./-s --run=-r --device=-x",
+        "egorecovery experiment main --out o --only=-x",
+        "egorecovery import d --out s --gripper-range state=-0.3,1",
+    ],
+)
+def test_a_command_with_values_that_look_like_options_is_read_as_it_is_written(line):
+    verb = line.split()[1]
+    assert command_of(verb, parse(shlex.split(line)[1:])) == line
+
+
+def test_the_help_page_of_evaluate_says_where_results_go():
+    page = " ".join(help_page("evaluate", VERBS["evaluate"]).split())
+    assert "RUN/results.jsonl, or CHECKPOINT_results.jsonl beside a checkpoint alone" in page
+
+
+def test_lines_to_type_next_quote_paths():
+    path = Path("my runs/a b")
+    assert shlex.split(verified("12 episodes", path)) == ["egorecovery", "inspect", str(path)]
+    assert shlex.split(verified("run", path)) == ["egorecovery", "train", "STORE", "--run", str(path), "--resume"]
+    line = training_command(path, "cube_stack", {"robot_success"})
+    assert str(parse(shlex.split(line)[1:]).run_folder) == f"{path}_policy"

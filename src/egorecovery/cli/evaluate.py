@@ -59,7 +59,9 @@ class Evaluate:
     state_dropout: float = 0.0
     """Share of decisions that are made without proprioception, for policies trained with some of it dropped."""
     out: Path | None = None
-    """The file that results are added to, RUN/results.jsonl by default; rollouts that are in it are not run again."""
+    """The file that results are added to; rollouts that are in it are not run again.
+
+    By default RUN/results.jsonl, or CHECKPOINT_results.jsonl beside a checkpoint alone."""
     film: Annotated[int, tyro.conf.arg(metavar="N")] = 0
     """Film the first N rollouts of each kind of start, beside the results."""
     film_starts: Annotated[tuple[int, ...], tyro.conf.arg(metavar="K")] = ()

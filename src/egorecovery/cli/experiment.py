@@ -1,5 +1,6 @@
 """`egorecovery experiment`."""
 
+import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -110,10 +111,7 @@ class Experiment:
             require("torch", "transformers", "matplotlib")
         if self.merge:  # the report is all that was asked for
             reported = self._report()
-            following = (
-                f"open {self.out / 'report.html'} in a browser" if reported else f"egorecovery verify {self.out}"
-            )
-            console.print(f"next: {following}", soft_wrap=True)
+            console.print(f"next: {self._after_merge(reported)}", soft_wrap=True)
             return 0 if reported else 1
         with ExperimentScreen() as watch:
             outcome = run_suite(
@@ -145,6 +143,14 @@ class Experiment:
         following = command_of("experiment", self) if again else f"open {self.out / 'report.html'} in a browser"
         console.print(f"next: {following}", soft_wrap=True)
         return outcome.exit_code
+
+    def _after_merge(self, reported: bool) -> str:
+        if not reported:
+            return shlex.join(["egorecovery", "verify", str(self.out)])
+        report = self.out / "report.html"
+        if report.exists():
+            return f"open {report} in a browser"
+        return command_of("experiment", self, without=("--merge",))  # nothing was merged: run what it would be of
 
     def _report(self) -> bool:
         """Whether there is one, or nothing to report on."""

@@ -1,5 +1,6 @@
 """`egorecovery inspect`."""
 
+import shlex
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -88,19 +89,20 @@ class Inspect:
         show_facts(facts)
         for path in filter(None, (self.sheet, self.film, self.rerun if self.rerun != "view" else None)):
             console.print(f"wrote: {path}", soft_wrap=True)
-        following = f"rerun {self.rerun}" if self.rerun and self.rerun != "view" else self._next_of(facts)
+        following = shlex.join(["rerun", self.rerun]) if self.rerun and self.rerun != "view" else self._next_of(facts)
         console.print(f"next: {following}", soft_wrap=True)
         return 0
 
     def _next_of(self, facts: dict[str, Any]) -> str:
+        store = shlex.quote(str(self.store))
         if facts.get("annotations") == []:
-            return f"egorecovery annotate {self.store}"
+            return f"egorecovery annotate {store}"
         if "labels" not in facts or not facts["labels_current"]:
-            return f"egorecovery label {self.store}"
+            return f"egorecovery label {store}"
         if self.sheet or self.film:  # seen in words and pictures: the store is the next thing to look at
-            return f"egorecovery inspect {self.store}"
-        sheet = f"{facts['id']}.png"
-        return f"egorecovery inspect {self.store} --episode {facts['id']} --sheet {sheet}"
+            return f"egorecovery inspect {store}"
+        episode, sheet = shlex.quote(facts["id"]), shlex.quote(f"{facts['id']}.png")
+        return f"egorecovery inspect {store} --episode {episode} --sheet {sheet}"
 
     def _list(self, store: "EpisodeStore") -> int:
         from egorecovery.cli.console import console, print_json, tell_set_aside
@@ -131,7 +133,7 @@ class Inspect:
 
     def _next(self, rows: list[dict[str, Any]]) -> str:
         """What the store lacks first."""
-        store = self.store
+        store = shlex.quote(str(self.store))
         if not rows:
             return f"egorecovery simulate --task cube_stack --source robot_success --episodes 20 --out {store}"
         if any("recovery" in row["source"] and row["boundary"] is None and not row["discard"] for row in rows):
@@ -141,8 +143,8 @@ class Inspect:
         task = rows[0]["task"]
         there = {row["source"] for row in rows if row["task"] == task and not row["discard"]}
         if "robot_success" not in there:
-            return f"egorecovery simulate --task {task} --source robot_success --episodes 20 --out {store}"
-        return training_command(store, task, there)
+            return f"egorecovery simulate --task {shlex.quote(task)} --source robot_success --episodes 20 --out {store}"
+        return training_command(self.store, task, there)
 
 
 def training_command(store: Path, task: str, there: Collection[str]) -> str:
@@ -150,7 +152,8 @@ def training_command(store: Path, task: str, there: Collection[str]) -> str:
     method = "" if {"robot_recovery", "human_recovery"} <= set(there) else " --method robot_success"
     if "robot_recovery" in there and "human_recovery" not in there:
         method = " --method robot_recovery"
-    return f"egorecovery train {store} --task {task} --run {store}_policy{method}"
+    where, run = shlex.quote(str(store)), shlex.quote(f"{store}_policy")
+    return f"egorecovery train {where} --task {shlex.quote(task)} --run {run}{method}"
 
 
 def _grouped(rows: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:

@@ -1,5 +1,6 @@
 """`egorecovery inspect` of what `evaluate` wrote."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ def inspect_results(asked: "Inspect") -> int:
         show_rates(chosen, f"{task}, {policy}")
     console.print(f"{asked.store}: {len(records)} rollouts", soft_wrap=True)
     following = "--rollout 0" if records else "--help"
-    console.print(f"next: egorecovery inspect {asked.store} {following}", soft_wrap=True)
+    console.print(f"next: egorecovery inspect {shlex.quote(str(asked.store))} {following}", soft_wrap=True)
     return 0
 
 
@@ -64,7 +65,7 @@ def _detail(asked: "Inspect", records: "list[RolloutRecord]") -> int:
         console.print(f"  film {film}", soft_wrap=True)
     if asked.rerun and asked.rerun != "view":
         console.print(f"wrote: {asked.rerun}", soft_wrap=True)
-        console.print(f"next: rerun {asked.rerun}", soft_wrap=True)
+        console.print(f"next: rerun {shlex.quote(asked.rerun)}", soft_wrap=True)
     else:
-        console.print(f"next: egorecovery watch {asked.store}", soft_wrap=True)
+        console.print(f"next: egorecovery watch {shlex.quote(str(asked.store))}", soft_wrap=True)
     return 0

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import shlex
 import textwrap
 import types
@@ -71,12 +72,26 @@ def command_of(name: str, verb: Any, *, without: Collection[str] = ()) -> str:
         value = attrgetter(option.field)(verb)
         if option.flag in without or (not option.required and value == option.default):
             continue
-        words += [] if option.positional else [option.flag]
-        if isinstance(value, dict):
-            words += [part for pair in value.items() for part in pair]
-        elif value is not True:
-            words += map(str, value) if isinstance(value, tuple) else [str(value)]
+        words += _written(option, value)
     return shlex.join(words)
+
+
+def is_flag(word: str) -> bool:
+    """Whether a word of a line begins an option; numbers below zero and "-" are values."""
+    return word.startswith("-") and word != "-" and not re.match(r"-\.?\d", word)
+
+
+def _written(option: Option, value: Any) -> list[str]:
+    if option.values == "none":
+        return [option.flag]
+    if isinstance(value, dict):
+        return [option.flag, *(part for pair in value.items() for part in pair)]
+    values = [str(each) for each in (value if isinstance(value, tuple) else (value,))]
+    if option.positional:  # the only words that can begin so are paths: others are choices
+        return [f"./{each}" if is_flag(each) else each for each in values]
+    if len(values) == 1 and is_flag(values[0]):  # alone it would be read as an option
+        return [f"{option.flag}={values[0]}"]
+    return [option.flag, *values]
 
 
 def _options(verb: type, heading: str) -> Iterator[Option]:

@@ -1,11 +1,10 @@
 """What is wrong with the words after a verb, said in one sentence before anything reads them."""
 
 import difflib
-import re
 from collections.abc import Iterator, Sequence
 
 from egorecovery.cli.help_page import usage
-from egorecovery.cli.options import Option, options_of
+from egorecovery.cli.options import Option, is_flag, options_of
 from egorecovery.errors import EgoRecoveryError
 
 
@@ -20,10 +19,12 @@ def check_words(name: str, verb: type, words: Sequence[str]) -> None:
     at: Option | None = None
     for word in words:
         flag, equals, value = word.partition("=")
-        if _is_flag(word):
+        if is_flag(word):
             at = known.get(flag.replace("_", "-"))
             if at is None:
                 raise UsageError(_unknown(name, flag, known))
+            if equals and at.values == "none":
+                raise UsageError(f"{at.flag} takes no value\n{_more(name)}")
             given.setdefault(at.flag, []).extend([value] if equals else [])
             at = None if equals or at.values == "none" else at
         elif at is None:
@@ -48,10 +49,6 @@ def options_before_the_verb(words: Sequence[str], verbs: Sequence[str]) -> str:
         return f"name a verb first, its options after it; one of {', '.join(verbs)}"
     before = " ".join(words[: words.index(verb)])
     return f"the verb comes first, then its options: egorecovery {verb} ... {before}"
-
-
-def _is_flag(word: str) -> bool:
-    return word.startswith("-") and word != "-" and not re.match(r"-\.?\d", word)
 
 
 def _unknown(name: str, flag: str, known: dict[str, Option]) -> str:

@@ -1,5 +1,6 @@
 """`egorecovery verify`."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,10 @@ class Verify:
             messages.print(note, soft_wrap=True)
         console.print(f"{checked} checked, {len(damages)} damaged files")
         if damages:
-            console.print(f"next: mend what is named above, then egorecovery verify {self.store}", soft_wrap=True)
+            console.print(
+                f"next: mend what is named above, then egorecovery verify {shlex.quote(str(self.store))}",
+                soft_wrap=True,
+            )
         else:
             console.print(f"next: {_used(checked, self.store)}", soft_wrap=True)
         return 1 if damages else 0
@@ -54,9 +58,9 @@ class Verify:
 def _used(checked: str, path: Path) -> str:
     """What one does with what is whole."""
     if checked == "run" and not any(path.glob("checkpoints/step_*")):
-        return f"egorecovery train STORE --run {path} --resume"
+        return f"egorecovery train STORE --run {shlex.quote(str(path))} --resume"
     verb = {"run": "serve", "checkpoint": "serve"}.get(checked, "inspect")
-    return "nothing; it may be used" if checked.endswith("cells") else f"egorecovery {verb} {path}"
+    return "nothing; it may be used" if checked.endswith("cells") else f"egorecovery {verb} {shlex.quote(str(path))}"
 
 
 def require_undamaged(folder: Path) -> None:

@@ -126,7 +126,9 @@ class RolloutRecord:
         return fields
 
     @classmethod
-    def of(cls, record: Mapping[str, Any], where: str = "a result") -> "RolloutRecord":
+    def of(cls, record: object, where: str = "a result") -> "RolloutRecord":
+        if not isinstance(record, Mapping):
+            raise ResultsError(f"{where} is not a rollout: must be an object, got {type(record).__name__}")
         if record.get("schema") != SCHEMA:
             raise ResultsError(
                 f"{where} has schema {record.get('schema')}, this version reads {SCHEMA}; evaluate again"

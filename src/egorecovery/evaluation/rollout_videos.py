@@ -1,5 +1,6 @@
 """Films of rollouts on disk, each with the record of the rollout that it shows."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,8 +65,8 @@ def rollout_videos(root: Path) -> RolloutVideos:
 
 def filmed_beside(run: Path) -> list[Path]:
     """Result files beside a run that have films: where `evaluate --out` wrote, if not into the run."""
-    beside = run.absolute().parent
-    return [run.parent / path.name for path in sorted(beside.glob("*.jsonl")) if any(_films_of(path))]
+    beside = Path(os.path.normpath(run / ".."))  # the parent of "." and ".." too, which Path.parent does not know
+    return [path for path in sorted(beside.glob("*.jsonl")) if any(_films_of(path))]
 
 
 def _filmed_in(results: Path) -> tuple[list[RolloutVideo], list[str]]:

@@ -75,6 +75,10 @@ class CellCard(TypedDict, total=False):
     intervention: _Intervention
     robot_failures: Name
     humans: Name
+    hidden_embodiment: bool
+    off_centre_grips: bool
+    turned_hands: bool
+    settings: Mapping[Text, Text]
     recipe: _Recipe
     protocol: _Protocol
     orders: list[Any]

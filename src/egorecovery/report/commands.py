@@ -2,7 +2,9 @@
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from egorecovery.errors import RecipeError
@@ -40,20 +42,40 @@ def _runs(results: SuiteResults) -> list[str]:
         return [_demo(results)]
     if results.name not in SUITES:
         return [f"{VERB} {results.name}"]
-    groups: dict[tuple[str, ...], list[str]] = {}
+    groups: dict[tuple[str, ...], list[FinishedCell]] = {}
     for condition in results.conditions:
         cells = results.of(condition)
-        tasks = " ".join(task for task in results.tasks if any(cell.task == task for cell in cells))
-        seeds = " ".join(map(str, sorted({cell.seed for cell in cells})))
         for options in dict.fromkeys(settings(cell) for cell in cells):
-            pattern = "*-" + cells[0].id.removeprefix(f"{cells[0].task}-").rpartition("-s")[0] + "-s[0-9]*"
-            groups.setdefault((f"--tasks {tasks}", f"--seeds {seeds}", *options), []).append(pattern)
+            alike = [cell for cell in cells if settings(cell) == options]
+            tasks = " ".join(task for task in results.tasks if any(cell.task == task for cell in alike))
+            seeds = " ".join(map(str, sorted({cell.seed for cell in alike})))
+            groups.setdefault((f"--tasks {tasks}", f"--seeds {seeds}", *options), []).extend(alike)
     home = results.root.name if results.root.is_absolute() else str(results.root)
     start = f"{VERB} experiment {results.name} --out {shlex.quote(home)}"
     return [
-        " ".join([start, *options, *(["--only", *map(shlex.quote, patterns)] if len(groups) > 1 else [])])
-        for options, patterns in groups.items()
+        " ".join([start, *options, *(_only(cells) if len(groups) > 1 or not _whole(results, cells) else [])])
+        for options, cells in groups.items()
     ]
+
+
+def _whole(results: SuiteResults, cells: Sequence[FinishedCell]) -> bool:
+    """Whether these are all that the suite plans for their tasks and seeds."""
+    tasks, seeds = {cell.task for cell in cells}, {cell.seed for cell in cells}
+    planned = {replace(condition, settings=tuple(sorted(condition.settings))) for condition in results.suite.conditions}
+    there = {(cell.condition, cell.task, cell.seed) for cell in cells}
+    return there >= set(product(planned, tasks, seeds))
+
+
+def _only(cells: Sequence[FinishedCell]) -> list[str]:
+    """The pattern of each condition, or its cells one by one where it has not run every seed on every task."""
+    tasks, seeds = {cell.task for cell in cells}, {cell.seed for cell in cells}
+    patterns: list[str] = []
+    for condition in dict.fromkeys(cell.condition for cell in cells):
+        own = [cell for cell in cells if cell.condition == condition]
+        rest = own[0].id.removeprefix(f"{own[0].task}-").rpartition("-s")[0]
+        whole = len(own) == len(tasks) * len(seeds)
+        patterns += [f"*-{rest}-s[0-9]*"] if whole else [cell.id for cell in own]
+    return ["--only", *map(shlex.quote, patterns)]
 
 
 def _demo(results: SuiteResults) -> str:

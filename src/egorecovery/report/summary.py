@@ -94,6 +94,7 @@ def _comparison(paired: PairedComparison) -> dict[str, Any]:
         "regime": paired.regime,
         "tasks": list(paired.tasks),
         "starts": comparison.starts,
+        "redrawn": paired.redrawn,
         "first_rate": comparison.first,
         "second_rate": comparison.second,
         "only_first": comparison.only_first,

@@ -104,8 +104,10 @@ def limits_of(content: object, where: str = "limits") -> Limits:
 
 
 def _joint(content: Mapping[str, Any], where: str) -> JointLimits:
-    """`where` gets the joint's name, for messages."""
-    where = f"{where} ({content.get('name')!s:.40})"
+    """`where` gets the joint's name, for messages, where it has one that can be shown."""
+    name = content.get("name")
+    if isinstance(name, str) and name.strip() and name.isprintable():
+        where = f"{where} ({name:.40})"
     joint = from_json(JointLimits, content, f"{where}: ", LimitsError, _ADVICE)
     if joint.lower >= joint.upper:
         raise LimitsError(f"{where}: lower must be below upper, got {joint.lower:g} and {joint.upper:g}")

@@ -27,6 +27,14 @@ class Rating:
     revision: int = 0  # of this person's rating of this video; 1 for the first, set on saving
 
 
+class Saved(TypedDict):
+    """What a line of a rating always has, though a `Rating` on its way to the journal may lack it."""
+
+    role: Role
+    at: str
+    revision: int
+
+
 class Undo(TypedDict):
     """A line that takes back a person's last rating."""
 
@@ -75,6 +83,7 @@ class Ratings:
             return
         advice = "copy the session again"
         if kind == "rating":
+            from_json(Saved, line, where, StoreDamaged, advice)
             fields = {name: value for name, value in line.items() if name != "kind"}
             rating = from_json(Rating, fields, where, StoreDamaged, advice)
             self._said_by(rating.role, rating.by, rating.video, rating.revision).append(rating)
