@@ -56,7 +56,8 @@ def _used(checked: str, path: Path) -> str:
     if checked == "run" and not any(path.glob("checkpoints/step_*")):
         return f"egorecovery train STORE --run {path} --resume"
     verb = {"run": "serve", "checkpoint": "serve"}.get(checked, "inspect")
-    return "nothing; it may be used" if checked.endswith("cells") else f"egorecovery {verb} {path}"
+    rate = " --client-hz 25" if verb == "serve" else ""  # of the workcell, which `control` moves
+    return "nothing; it may be used" if checked.endswith("cells") else f"egorecovery {verb} {path}{rate}"
 
 
 def require_undamaged(folder: Path) -> None:
@@ -136,5 +137,5 @@ def _results(path: Path) -> Found:
     except EgoRecoveryError as error:
         problems = [str(error)]
     advice = "restore it from a copy, or remove the line and evaluate again"
-    notes = ["a result file binds no line to another: lines that are missing are not noticed"]
+    notes = ["note: missing lines cannot be noticed in a result file"]
     return [Damage(path, problem, advice) for problem in problems], notes, f"{len(rollouts)} rollouts"
