@@ -20,4 +20,4 @@ def test_no_number_of_the_line_is_ever_cut(phase, gate):
 
 def test_the_bar_is_as_full_as_the_gate():
     assert "gate [######------] 0.50" in meter_line(Status(gate=0.5))
-    assert "gate [            ]  - " in meter_line(Status())
+    assert "gate [            ]   - " in meter_line(Status())
