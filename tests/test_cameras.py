@@ -144,7 +144,12 @@ def seen(tmp_path_factory) -> dict:
     subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
     for number in range(6):
         (home / f"{number}.jpg").write_bytes(simplejpeg.encode_jpeg(np.full((48, 64, 3), 40 * number, np.uint8)))
-    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LD_PRELOAD": str(library), "MALLOC_PERTURB_": "165"}
+    settings = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "LD_PRELOAD": str(library),
+        "MALLOC_PERTURB_": "165",
+    }
     command = [sys.executable, "-c", WITH_A_CAMERA]
     done = subprocess.run(command, env={**settings, "FAKE_V4L2": str(home)}, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)

@@ -159,9 +159,10 @@ def test_a_run_without_checkpoints_is_refused_and_has_none_to_list(tmp_path, fol
     assert latest(folder) is None
     assert incomplete(folder) == []
     folder.mkdir(parents=True)
-    for path in (folder.parent, tmp_path / "nowhere"):
-        with pytest.raises(CheckpointError, match="there is no checkpoint here"):
-            open_checkpoint(path)
+    with pytest.raises(CheckpointError, match="there is no checkpoint here"):
+        open_checkpoint(folder.parent)
+    with pytest.raises(CheckpointError, match="nowhere does not exist; name a run or a checkpoint"):
+        open_checkpoint(tmp_path / "nowhere")
 
 
 @pytest.mark.fault

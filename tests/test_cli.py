@@ -115,6 +115,8 @@ def test_from_recordings_to_labels_through_the_verbs(recordings, tmp_path, capsy
     assert rows["human_recovery-0"]["boundary"] == 30
     assert rows["human_recovery-0"]["labels"] == "current"
 
+    assert main(["inspect", store, "human_recovery-0"]) == 2
+    assert "did you mean --episode human_recovery-0?" in " ".join(capsys.readouterr().err.split())
     assert main(["inspect", store, "--episode", "human_recovery-0", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert [a["revision"] for a in facts["annotations"]] == [1, 2]

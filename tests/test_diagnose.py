@@ -318,7 +318,7 @@ def test_a_run_of_another_task_is_refused_by_both_names(made_up, runs, tmp_path,
     ("told", "message"),
     [
         (["--task", "cup_brush"], f"has no episode of 'cup_brush'; it has {TASK}"),
-        (["--task", TASK, "--run", "nowhere"], "there is no checkpoint here"),
+        (["--task", TASK, "--run", "nowhere"], "nowhere does not exist; name a run or a checkpoint"),
         (["--task", TASK, "--run", "{run}", "{run}"], "the same run is given twice"),
     ],
 )

@@ -102,6 +102,13 @@ def test_a_plain_room_is_plain():
     assert 0 not in {start.appearance for start in starts(SHORT, "cube_stack", "initial")}
 
 
+def test_too_few_rollouts_or_steps_are_refused_by_the_name_of_their_option():
+    with pytest.raises(RecipeError, match=r"^--rollouts must be at least 1, got 0$"):
+        EvaluationProtocol(rollouts=0)
+    with pytest.raises(RecipeError, match=r"^--replan must be at least 1, got 0$"):
+        EvaluationProtocol(replan_steps=0)
+
+
 @pytest.mark.parametrize(
     "nonsense",
     [{"rollouts": 0}, {"replan_steps": 0}, {"starts_seed": ""}, {"time_limit_s": 1.0}, {"ensemble_decay": -1.0}],

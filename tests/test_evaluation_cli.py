@@ -115,7 +115,7 @@ def test_a_start_before_the_first_is_refused_before_anything_is_run(tmp_path, ca
 def test_a_missing_checkpoint_is_named(tmp_path, capsys):
     command = ["evaluate", str(tmp_path / "nowhere"), "--task", "cube_stack", "--device", "cpu"]
     assert main(command) == 2
-    assert "nowhere: there is no checkpoint here" in capsys.readouterr().err
+    assert "nowhere does not exist; name a run or a checkpoint" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

@@ -189,7 +189,7 @@ def test_more_rollouts_are_added_to_those_there_are(out, whole):
 
 def test_a_result_of_other_settings_is_refused_not_replaced(out):
     before = files(out)
-    with pytest.raises(FolderError, match=r"optimisation.steps: 4 against 9"):
+    with pytest.raises(FolderError, match=r"optimisation.steps: 4 against 9.*'To repeat it'\), or another --out$"):
         run_tiny(out, recipe=with_steps(9))
     with pytest.raises(FolderError, match=r"starts_seed: tests against others"):
         run_tiny(out, starts_seed="others")
@@ -450,6 +450,11 @@ def test_the_verb_runs_a_suite_and_shows_it_beside_the_papers(out, tiny_verb, ca
     assert f"done   {CELLS['full']}" in listed
     assert "2 of 3 cells done; 2 trainings" in listed
     assert f"next: egorecovery {' '.join(command)}" in listed
+    assert main([*command[:-3], "others", "--list"]) == 0
+    listed = capsys.readouterr().out
+    assert f"done, with other settings {CELLS['full']}" in listed
+    assert "0 of 3 cells done" in listed
+    assert f"next: give the options that it was made with ({out / 'report.md'}, 'To repeat it'), or another" in listed
     assert main([*command, "--workers", "1", "--films", "1"]) == 0
     shown = capsys.readouterr()
     assert "cells: 1 done, 2 were there, 0 failed" in shown.out

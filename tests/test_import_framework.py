@@ -121,11 +121,14 @@ def test_a_dry_run_says_what_is_there_and_adds_nothing(raw, tmp_path, capsys):
         (["raw", "--out", "store", "--format", "lerobot"], "--task is missing"),
         (["raw", "--out", "store", "--robot", "no.urdf"], "no.urdf: there is no such robot description"),
         (["empty", "--out", "store"], "no recording.json"),
+        (["aloha", "--out", "store", "--task", "cube_stack"], "for data of ALOHA add --format aloha"),
     ],
 )
 def test_what_makes_no_sense_is_one_message_and_exit_2(raw, tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
+    (tmp_path / "aloha").mkdir()
+    (tmp_path / "aloha" / "episode_0.hdf5").touch()
     assert main(["import", *arguments]) == 2
     shown = capsys.readouterr()
     assert message in shown.err

@@ -81,7 +81,7 @@ def test_a_resumed_run_that_weights_and_biases_refuses_stays_as_it_was(wandb, ma
     assert main(["train", str(made_up.root), "--run", str(run), "--device", "cpu", "--resume", "--wandb"]) == 2
     assert (run / "log.jsonl").read_bytes() == log
     assert main(["verify", str(run)]) == 0
-    assert f"next: egorecovery serve {run}" in capsys.readouterr().out
+    assert f"next: egorecovery serve {run} --client-hz 25" in capsys.readouterr().out
 
 
 class FakeRerun(types.ModuleType):

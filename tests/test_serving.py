@@ -191,6 +191,17 @@ def test_what_cannot_be_served_is_refused_with_what_to_do(source, effector_sourc
         pass
 
 
+def test_a_port_in_use_is_said_with_what_to_give_and_nothing_has_stopped(server, source, monkeypatch):
+    logged = []
+    monkeypatch.setattr("egorecovery.serving.server.log", lambda event, *rest, **fields: logged.append(event))
+    with (
+        pytest.raises(ServingError, match=rf"port {server.port} of 127\.0\.0\.1 is in use.*give --port N"),
+        served(tiny_served(source), port=server.port),
+    ):
+        pass
+    assert logged == []
+
+
 chunks = st.integers(1, 60).flatmap(
     lambda steps: st.integers(0, 2**32 - 1).map(lambda seed: np.random.default_rng(seed).normal(size=(steps, 14)))
 )

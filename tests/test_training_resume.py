@@ -279,7 +279,9 @@ def test_resuming_after_a_boundary_moved_is_refused(tmp_path, monkeypatch, capsy
     annotate(store, BOUNDARY - 3, seen_revision=1)
     label_store(store)
     assert main(arguments(store, run, resume=True)) == 2
-    assert "trained on other data" in capsys.readouterr().err
+    said = " ".join(capsys.readouterr().err.split())
+    assert "trained on other data" in said
+    assert "train anew with another --run" in said
 
 
 def test_starting_over_an_existing_run_is_refused_and_changes_nothing(made_up, unbroken, capsys):

@@ -73,6 +73,7 @@ def test_methods_are_listed_as_baselines_then_the_papers_then_ours():
         ("evaluate a --task b --rollouts many", "--rollouts is a whole number, got 'many'"),
         ("train a --run b --set held_out 0 c", "takes names with their values"),
         ("bench b", "takes options only: what is 'b'?"),
+        ("verify --hlep s", "did you mean --help?"),
         ("export lerobot s folder", "did you mean --out folder?"),
         ("--workers 2 label x", "egorecovery label ... --workers 2"),
         ("--quiet", "name a verb first"),

@@ -87,6 +87,10 @@ class Control:
         limits = read_limits(self.limits)
         with self._connect() as client:
             metadata = client.metadata
+        if metadata.task not in (None, self.task):
+            raise RobotError(
+                f"the server's policy was trained for {metadata.task}, not for {self.task}; give --task {metadata.task}"
+            )
         console.print(f"server: {metadata.model} ({metadata.action_hz:g} Hz, chunks of {metadata.horizon})")
         for line in stop_times(limits, WorkcellRobot.rate_hz):
             console.print(line, soft_wrap=True)
@@ -149,6 +153,10 @@ class Control:
         if unknown:
             raise RobotError(f"the policy looks through {', '.join(unknown)}; the workcell has {', '.join(Camera)}")
         named = bench_protocol(self.task, metadata.horizon)
+        if self.seconds is not None and not self.seconds > named.stable_s:
+            raise RecipeError(
+                f"--seconds must be more than {named.stable_s:g}: success is judged over {named.stable_s:g} s"
+            )
         protocol = replace(
             named,
             starts_seed=self.starts_seed,

@@ -108,7 +108,7 @@ class Demo:
         table.add_column("from failures", justify="right")
         for method, rates in result.outcomes.rates().items():
             found = (f"{rate.successes} of {rate.rollouts}" for rate in rates.values())
-            table.add_row(f"{METHODS.index(method) + 1} {NAMES[method]}", *found)
+            table.add_row(f"{METHODS.index(method) + 1}. {NAMES[method]}", *found)
         console.print(table)
         console.print(result.summary["sentence"])
         console.print(f"{minutes:.1f} minutes")

@@ -13,8 +13,10 @@ from egorecovery.errors import EgoRecoveryError
 
 if TYPE_CHECKING:
     from egorecovery.experiments import Suite, SuitePlan
+    from egorecovery.experiments.cell import CellPlan
 
 REPORTED = "report: "
+UNLIKE = "done, with other settings"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,17 +194,29 @@ class Experiment:
     def _list(self, suite: "Suite") -> int:
         from egorecovery.cli.console import console
         from egorecovery.experiments import ExperimentFolder, plan_suite
+        from egorecovery.experiments.folder import OTHER_OPTIONS, OtherSettings
+
+        def state_of(cell: "CellPlan") -> str:
+            try:
+                done = folder.is_done(cell)
+            except OtherSettings:
+                return UNLIKE
+            failed = (folder.cell(cell.id) / "error.json").exists()
+            return "done" if done else "failed" if failed else "to do"
 
         plan: SuitePlan = plan_suite(suite, **self._chosen())
         folder = ExperimentFolder(self.out)
-        done = [folder.is_done(cell) for cell in plan.cells]
-        for cell, is_done in zip(plan.cells, done, strict=True):
-            failed = (folder.cell(cell.id) / "error.json").exists()
-            state = "done" if is_done else "failed" if failed else "to do"
+        states = [state_of(cell) for cell in plan.cells]
+        for cell, state in zip(plan.cells, states, strict=True):
             console.print(f"{state:6s} {cell.id}  {cell.training_id[:8]}", soft_wrap=True)
         trainings = len({cell.training_id for cell in plan.cells})
-        console.print(f"{sum(done)} of {len(done)} cells done; {trainings} trainings (the number behind a cell)")
-        console.print(f"next: {command_of('experiment', self, without=('--list',))}", soft_wrap=True)
+        console.print(
+            f"{states.count('done')} of {len(states)} cells done; {trainings} trainings (the number behind a cell)"
+        )
+        following = command_of("experiment", self, without=("--list",))
+        if UNLIKE in states:  # that command would refuse
+            following = OTHER_OPTIONS.format(report=self.out / "report.md")
+        console.print(f"next: {following}", soft_wrap=True)
         return 0
 
 

@@ -141,18 +141,21 @@ class Import:
         from egorecovery.capture.formats.registry import open_data_set
         from egorecovery.errors import RecipeError
 
+        # The folder comes first: where it holds other data, the message names --format, which makes the rest right.
+        recordings = self.format == "recordings" and self.hands is None
+        folders = RecordingFolders.found(self.paths) if recordings else None
         if self.hide_embodiment and self.format != "recordings":
             raise RecipeError(f"--hide-embodiment needs masks beside recordings; {self.format} data has none")
-        if self.format == "recordings" and self.hands is None:
+        if folders is not None:
             self._refuse_what_recordings_say(*SAID_BY_RECORDINGS, "camera", "gripper_range", "transform")
         options: dict[str, Any] = {"aloha": self.aloha, "lerobot": self.lerobot, "egoverse": self.egoverse}
         for format in options.keys() - {self.format}:
             if self._given(format):
                 raise RecipeError(f"options of {format} are for --format {format}, this is {self.format}")
+        if folders is not None:
+            return replace(folders, robot=self._robot() if self.robot else None)
         if self.hands is not None:
             return self._hand_clips(self.hands)
-        if self.format == "recordings":
-            return RecordingFolders.found(self.paths, self._robot() if self.robot else None)
         return open_data_set(self.format, self.paths, self._import_as(), options[self.format])
 
     def _hand_clips(self, hands: Path) -> "Importer":

@@ -1,7 +1,8 @@
 """What is wrong with the words after a verb, said in one sentence before anything reads them."""
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 
 from egorecovery.cli.help_page import usage
 from egorecovery.cli.options import Option, is_flag, options_of
@@ -34,7 +35,7 @@ def check_words(name: str, verb: type, words: Sequence[str]) -> None:
             at = None if at.values == "one" else at
     for flag, values in given.items():
         _check_values(name, known[flag], values)
-    _check_positional(name, positional, loose, out_is_missing="--out" in known and "--out" not in given)
+    _check_positional(name, positional, loose, known, given)
     missing = [one for one in positional[len(loose) :] if one.required]
     missing += [one for one in options if one.required and not one.positional and one.flag not in given]
     if missing:
@@ -52,8 +53,11 @@ def options_before_the_verb(words: Sequence[str], verbs: Sequence[str]) -> str:
 
 
 def _unknown(name: str, flag: str, known: dict[str, Option]) -> str:
-    near = difflib.get_close_matches(flag, known, n=1, cutoff=0.5) or [one for one in known if one.startswith(flag)][:1]
-    hint = f"; did you mean {known[near[0]].invocation}?" if near else ""
+    near = (
+        difflib.get_close_matches(flag, [*known, "--help"], n=1, cutoff=0.5)
+        or [one for one in known if one.startswith(flag)][:1]
+    )
+    hint = f"; did you mean {known[near[0]].invocation if near[0] in known else near[0]}?" if near else ""
     return f"{name} has no option {flag}{hint}\n{_more(name)}"
 
 
@@ -84,16 +88,31 @@ def _check_value(name: str, option: Option, value: str) -> None:
             raise UsageError(f"{option.flag} is {wanted}, got '{value}'\n{_more(name)}") from None
 
 
-def _check_positional(name: str, positional: list[Option], loose: list[str], *, out_is_missing: bool) -> None:
+def _check_positional(
+    name: str, positional: list[Option], loose: list[str], known: Collection[str], given: Collection[str]
+) -> None:
     several = any(one.values == "several" for one in positional)
     if len(loose) > len(positional) and not several:
         names = " and ".join(one.invocation for one in positional)
         more = " ".join(loose[len(positional) :])
         takes = f"takes {names} and options" if names else "takes options only"
-        hint = f"; did you mean --out {more}?" if out_is_missing else f": what is '{more}'?"
+        hint = f": what is '{more}'?"
+        if "--out" in known and "--out" not in given:
+            hint = f"; did you mean --out {more}?"
+        elif "--episode" in known and _is_episode(loose[0], more):
+            hint = f"; did you mean --episode {more}?"
         raise UsageError(f"{name} {takes}{hint}\n{_more(name)}")
     for option, value in zip(positional, loose, strict=False):
         _check_value(name, option, value)
+
+
+def _is_episode(store: str, word: str) -> bool:
+    from egorecovery.episodes import EpisodeStore
+
+    try:
+        return word in EpisodeStore(Path(store)).ids()
+    except (EgoRecoveryError, OSError):
+        return False
 
 
 def _more(name: str) -> str:

@@ -60,7 +60,9 @@ def _used(checked: str, path: Path) -> str:
     if checked == "run" and not any(path.glob("checkpoints/step_*")):
         return f"egorecovery train STORE --run {shlex.quote(str(path))} --resume"
     verb = {"run": "serve", "checkpoint": "serve"}.get(checked, "inspect")
-    return "nothing; it may be used" if checked.endswith("cells") else f"egorecovery {verb} {shlex.quote(str(path))}"
+    rate = " --client-hz 25" if verb == "serve" else ""  # of the workcell, which `control` moves
+    quoted = shlex.quote(str(path))
+    return "nothing; it may be used" if checked.endswith("cells") else f"egorecovery {verb} {quoted}{rate}"
 
 
 def require_undamaged(folder: Path) -> None:
@@ -140,5 +142,5 @@ def _results(path: Path) -> Found:
     except EgoRecoveryError as error:
         problems = [str(error)]
     advice = "restore it from a copy, or remove the line and evaluate again"
-    notes = ["a result file binds no line to another: lines that are missing are not noticed"]
+    notes = ["note: missing lines cannot be noticed in a result file"]
     return [Damage(path, problem, advice) for problem in problems], notes, f"{len(rollouts)} rollouts"

@@ -62,8 +62,10 @@ class EvaluationProtocol:
     def __post_init__(self) -> None:
         if not 0 <= self.state_dropout <= 1:
             raise RecipeError(f"state_dropout must lie in 0..1, got {self.state_dropout}")
-        if self.rollouts < 1 or self.replan_steps < 1:
-            raise RecipeError(f"rollouts and replan_steps must be at least 1, got {self.rollouts}, {self.replan_steps}")
+        if self.rollouts < 1:
+            raise RecipeError(f"--rollouts must be at least 1, got {self.rollouts}")
+        if self.replan_steps < 1:
+            raise RecipeError(f"--replan must be at least 1, got {self.replan_steps}")
         if not self.starts_seed:
             raise RecipeError("starts_seed must be a name, such as 'comparison' or 'validation'")
         if not self.ensemble_decay >= 0:

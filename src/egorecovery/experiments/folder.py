@@ -50,11 +50,16 @@ COMPUTED_BY = 3
 FILMS = "films"  # of a cell
 DIAGNOSTICS = "diagnostics"  # one folder per task
 DIAGNOSIS = "diagnostics.json"  # in each of them, written last
+OTHER_OPTIONS = "give the options that it was made with ({report}, 'To repeat it'), or another --out"
 COPIED = {"cells", "data", "trainings", DIAGNOSTICS}  # what a person may have put together from several machines
 
 
 class FolderError(EgoRecoveryError):
     """A folder that holds something else than this experiment, or results that contradict each other."""
+
+
+class OtherSettings(FolderError):
+    """A finished cell of another recipe, data or protocol than is planned."""
 
 
 class ExperimentFolder:
@@ -178,9 +183,9 @@ class ExperimentFolder:
         if card is None:
             return False
         if card.get("cell_hash") != plan.hash or card.get("suite") != plan.cell.suite:
-            raise FolderError(
+            raise OtherSettings(
                 f"{self.cell(plan.id)} holds a result of other settings ({_unlike(card, plan)}); "
-                "use another --out, or remove the cell's folder"
+                + OTHER_OPTIONS.format(report=self.root / "report.md")
             )
         require_bound(self.cell(plan.id), card)
         return card["protocol"]["rollouts"] >= plan.protocol.rollouts

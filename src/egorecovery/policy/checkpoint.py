@@ -162,13 +162,13 @@ def open_checkpoint(path: Path) -> Checkpoint:
 
 def _no_checkpoint(path: Path) -> str:
     """What lies there instead, and what would help."""
+    if not path.exists():
+        return f"{path} does not exist; name a run or a checkpoint"
     hint = "name a training run or one of its checkpoints"
     if exists(path / "store.json"):
         hint = "it is a store of episodes: train a policy on it with 'egorecovery train', and name its run here"
     elif exists(path / "recipe.json"):
         hint = "it is a training run that has saved none yet: train on with --resume"
-    elif not path.exists():
-        hint = "it does not exist; name what 'egorecovery train --run' made, or a checkpoint in it"
     return f"{path}: there is no checkpoint here (no {CARD}): {hint}"
 
 

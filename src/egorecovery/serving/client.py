@@ -59,7 +59,8 @@ class PolicyClient:
             raise ServerError(f"{url}: {_refusal(error.response)}") from None
         except (InvalidURI, InvalidHandshake, OSError) as error:
             raise ServerError(
-                f"{url}: no policy server answers there ({_reason(error)}); start one with 'egorecovery serve RUN', "
+                f"{url}: no policy server answers there ({_reason(error)}); start one with "
+                "'egorecovery serve RUN --client-hz 25' (the workcell's rate; for other robots theirs), "
                 "and give its address as ws://HOST:PORT"
             ) from None
         # Without this, a server that stops reading would block `send` forever.

@@ -1,6 +1,7 @@
 """The first message of a connection: the server's inputs and outputs, so that a client can refuse a mismatch."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -42,6 +43,12 @@ class ServerMetadata:
                 raise WireError(f"metadata: {name} must be positive, got {getattr(self, name)}")
         if not self.cameras:
             raise WireError("metadata: there must be at least one camera")
+
+    @property
+    def task(self) -> str | None:
+        """The task that the policy was trained for, where `model` is what policies of this project are called."""
+        named = re.fullmatch(r"\S+ (\w+) step \d+", self.model)
+        return named[1] if named and named[1] != "None" else None
 
     def to_message(self) -> dict[str, Any]:
         return to_json(self)

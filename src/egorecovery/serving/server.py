@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import http
 import logging
 import time
@@ -81,7 +82,21 @@ class PolicyServer:
         """`announce` is called before the first line of the log."""
         settings = self._settings
         await self._queue.start()
-        self._listening = await serve(
+        try:
+            self._listening = await self._listen()
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise ServingError(
+                f"port {settings.port} of {settings.host} is in use, perhaps by another 'egorecovery serve'; "
+                "give --port N"
+            ) from None
+        announce(self)
+        log("listening", host=settings.host, port=self.port, **self.policy.metadata.to_message())
+
+    async def _listen(self) -> Server:
+        settings = self._settings
+        return await serve(
             self._connected,
             settings.host,
             settings.port,
@@ -96,15 +111,14 @@ class PolicyServer:
             close_timeout=settings.send_timeout_s,
             server_header=None,
         )
-        announce(self)
-        log("listening", host=settings.host, port=self.port, **self.policy.metadata.to_message())
 
     async def stop(self) -> None:
         if self._listening:
             self._listening.close(code=CloseCode.GOING_AWAY, reason="the server stops")
             await self._listening.wait_closed()
         await self._queue.stop()
-        log("stopped")
+        if self._listening:
+            log("stopped")
 
     async def reload(self, load: Callable[[], ServedPolicy]) -> bool:
         """Loads another checkpoint's policy. If that fails, the old policy stays."""

@@ -58,7 +58,10 @@ def checkpoint_to_resume(run: Path, recipe: Recipe, data: str, resume: bool, run
             "run has its recipe; or train anew with another --run"
         )
     if checkpoint.data != data:
-        raise CheckpointError(f"{there} was trained on other data: episodes or labels of the store have changed since")
+        raise CheckpointError(
+            f"{there} was trained on other data: episodes or labels of the store have changed since; "
+            "train anew with another --run"
+        )
     now = runtime.words
     known = [(name, before) for name, before in checkpoint.computed.items() if name in now]
     changed = [f"{name} {before}, now {now[name]}" for name, before in known if now[name] != before]

@@ -42,8 +42,13 @@ class Protocol:
     away_rad: float = 0.45  # after an arm has been this far from it
 
     def __post_init__(self) -> None:
-        if not 0 < self.stable_s < self.time_limit_s or not 0 < self.home_rad < self.away_rad:
-            raise RecipeError(f"stable_s must lie within the time limit and home_rad below away_rad, got {self}")
+        if not 0 < self.stable_s < self.time_limit_s:
+            raise RecipeError(
+                f"the time limit must be more than {self.stable_s:g} s, over which success is judged, and that more "
+                f"than 0 s; got {self.time_limit_s:g} s"
+            )
+        if not 0 < self.home_rad < self.away_rad:
+            raise RecipeError(f"home_rad must lie between 0 and away_rad, got {self.home_rad} and {self.away_rad}")
 
 
 class Judge:
