@@ -24,7 +24,7 @@ def test_an_example_moves_its_arms_and_stops_at_a_key(name, tmp_path):
         terminal = Terminal(
             script, server, tmp_path, "--replan", "5", limits=f"{name}.json", env=ENVIRONMENT, cwd=tmp_path
         )
-        terminal.until("gate [######--------------] 0.30")
+        terminal.until("gate [####--------] 0.30")
         while len(server.observations) < 4:
             terminal.until("running")
         terminal.press(b" ")

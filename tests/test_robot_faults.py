@@ -349,7 +349,7 @@ def test_a_server_killed_in_the_middle_of_a_chunk_leaves_the_robot_at_rest_in_th
 def test_any_key_stops_the_robot_and_only_a_person_rearms_it(tmp_path):
     with ScriptedServer() as server:
         terminal = Terminal(ROBOT, server, tmp_path)
-        shown = terminal.until("running  gate [######--------------] 0.30")
+        shown = terminal.until("running  gate [####--------] 0.30")
         assert "at rest within 0.16 s" in shown
         assert "not a safety-rated stop" in shown
         terminal.press(b"\x13")  # Ctrl-S would stop the terminal instead
