@@ -164,7 +164,7 @@ def test_an_option_with_several_values_may_be_repeated():
         (["label", "nowhere"], "does not exist"),
         (["inspect", "run"], "but a training run; name the store"),
         (["evaluate", "store", "--task", "cube_stack"], "it is a store of episodes: train a policy on it"),
-        (["evaluate", "nowhere", "--task", "cube_stack"], "it does not exist"),
+        (["evaluate", "nowhere", "--task", "cube_stack"], "nowhere does not exist"),
         (["import", "nowhere", "--out", "x"], "nowhere does not exist"),
         (["import", "store", "--out", "x"], "it is a store already"),
         (["import", "aloha", "--out", "x"], "add --format aloha"),
