@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from egorecovery.cli.demo_screen import DemoScreen, duration, said
+from egorecovery.cli.live_region import PLAIN_LINES_S
 from egorecovery.demo import HUMAN_CLIPS, METHODS, ROBOT_RECOVERY, DemoPlan
-from egorecovery.demo.screen import PLAIN_LINES_S, DemoScreen, duration, said
 from egorecovery.demo.time_left import TimeLeft, Work
 from egorecovery.experiments import Event
 

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.segment import Segment
 from rich.text import Text
 
+from egorecovery.cli.live_region import LiveRegion
 from egorecovery.cli.words import wrapped
 from egorecovery.storage.foreign_text import inert, inert_json
-
-PLAIN_LINES_S = 15.0  # between lines where lines cannot be redrawn
 
 
 class InertConsole(Console):
@@ -84,32 +82,26 @@ class ProgressLine:
     """What is under way, how far, how much longer: redrawn in a terminal, elsewhere lines now and then."""
 
     def __init__(self, on: Console, shown: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
-        redraws = on.is_terminal and not on.is_dumb_terminal
-        self._on, self._clock, self._shown = on, clock, shown
-        self._live = Live(console=on, transient=True, refresh_per_second=4) if shown and redraws else None
-        self._what, self._pace, self._told_s = "", Pace(clock), clock()
+        self._on, self._clock = on, clock
+        self._region = LiveRegion(on, shown=shown, at_once=False, clock=clock)
+        self._what, self._pace = "", Pace(clock)
 
     def show(self, what: str, done: int, total: int, unit: str, note: str = "") -> None:
-        now_s = self._clock()
         if what != self._what:
             self._what, self._pace = what, Pace(self._clock)
         words = f"{what}: {done:,} of {total:,} {unit}{self._pace.left(done, total)}{note and '; '}{note}"
-        if self._live:
-            width = min(self._on.width, 100)
-            bar = ProgressBar(total=max(total, 1), completed=done, width=width // 2)
-            self._live.update(Group(Text(words, no_wrap=True, overflow="ellipsis"), bar))
-        elif self._shown and now_s - self._told_s >= PLAIN_LINES_S and done < total:
-            self._told_s = now_s
-            self._on.print(words, soft_wrap=True)
+        self._region.draw(lambda: self._drawn(words, done, total), words if done < total else "")
+
+    def _drawn(self, words: str, done: int, total: int) -> Group:
+        bar = ProgressBar(total=max(total, 1), completed=done, width=min(self._on.width, 100) // 2)
+        return Group(Text(words, no_wrap=True, overflow="ellipsis"), bar)
 
     def __enter__(self) -> "ProgressLine":
-        if self._live:
-            self._live.start()
+        self._region.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._live:
-            self._live.stop()
+    def __exit__(self, *raised: object) -> None:
+        self._region.__exit__(*raised)
 
 
 def duration(seconds: float) -> str:

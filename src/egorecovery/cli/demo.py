@@ -72,8 +72,8 @@ class Demo:
 
     def _run(self, out: Path) -> "DemoResult":
         from egorecovery.cli.console import messages
+        from egorecovery.cli.demo_screen import DemoScreen
         from egorecovery.demo.plan import DemoPlan
-        from egorecovery.demo.screen import DemoScreen
 
         usual = {"rollouts": QUICK_ROLLOUTS} if self.quick else {}
         rollouts = usual if self.rollouts is None else {"rollouts": self.rollouts}

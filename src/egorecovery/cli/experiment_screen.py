@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from egorecovery.cli.console import PLAIN_LINES_S, Pace, messages
+from egorecovery.cli.console import Pace, messages
+from egorecovery.cli.live_region import LiveRegion
 from egorecovery.cli.words import PLURALS
 from egorecovery.experiments import Event
 from egorecovery.experiments.condition import method_title
@@ -31,21 +31,17 @@ class ExperimentScreen:
     redrawn, one now and then."""
 
     def __init__(self, on: Console = messages, clock: Callable[[], float] = time.monotonic) -> None:
-        redraws = on.is_terminal and not on.is_dumb_terminal
         self._on, self._clock = on, clock
-        self._live = Live(console=on, transient=True, refresh_per_second=4) if redraws else None
+        self._region = LiveRegion(on, clock=clock)
         self._shown: dict[str, tuple[str, Event, str]] = {}
         self._paces: dict[str, Pace] = {}
-        self._told_s = float("-inf")
 
     def __enter__(self) -> "ExperimentScreen":
-        if self._live:
-            self._live.start()
+        self._region.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._live:
-            self._live.stop()
+    def __exit__(self, *raised: object) -> None:
+        self._region.__exit__(*raised)
 
     def __call__(self, event: Event) -> None:
         if event.kind != "progress":
@@ -61,11 +57,7 @@ class ExperimentScreen:
             if event.stage in ONE_AT_A_TIME:
                 self._shown = {key: line for key, line in self._shown.items() if line[1].stage != event.stage}
             self._shown[name] = (name, event, count + left)
-        if self._live:
-            self._live.update(self._drawn())
-        elif self._clock() - self._told_s >= PLAIN_LINES_S:
-            self._told_s = self._clock()
-            self._on.print(f"{name}: {count}{left} ({_cells(event)})", soft_wrap=True)
+        self._region.draw(self._drawn, f"{name}: {count}{left} ({_cells(event)})")
 
     def _drawn(self) -> Group:
         lines: list[Text | Table] = []

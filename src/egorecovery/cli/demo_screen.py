@@ -5,14 +5,13 @@ import time
 from collections.abc import Callable
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.text import Text
 
+from egorecovery.cli.live_region import LiveRegion
 from egorecovery.demo.plan import METHODS, NAMES, DemoPlan
 from egorecovery.demo.time_left import TimeLeft, Work
 from egorecovery.experiments import Event
 
-PLAIN_LINES_S = 15.0  # between lines where lines cannot be redrawn
 SOURCES = {
     "robot_success": "robot successes",
     "robot_recovery": "robot recoveries",
@@ -26,21 +25,17 @@ class DemoScreen:
     def __init__(
         self, plan: DemoPlan, console: Console, quick: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._console, self._clock = console, clock
+        self._console = console
         self._left = TimeLeft(Work.quick(plan) if quick else Work.full(plan), clock)
         self._lines: dict[str, str] = {}
-        self._told_s = float("-inf")
-        redraws = console.is_terminal and not console.is_dumb_terminal
-        self._live = Live(console=console, transient=True, refresh_per_second=4) if redraws else None
+        self._region = LiveRegion(console, clock=clock)
 
     def __enter__(self) -> "DemoScreen":
-        if self._live:
-            self._live.start()
+        self._region.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._live:
-            self._live.stop()
+    def __exit__(self, *raised: object) -> None:
+        self._region.__exit__(*raised)
 
     def __call__(self, event: Event) -> None:
         left = f"{duration(self._left.after(event))} left"
@@ -51,12 +46,11 @@ class DemoScreen:
             self._lines.pop(key, None)
         else:
             self._lines[key] = line
-        if self._live:
-            shown = [*self._lines.values(), *([left] if self._lines else [])]
-            self._live.update(Group(*(Text(words, no_wrap=True, overflow="ellipsis") for words in shown)))
-        elif event.kind == "progress" and self._clock() - self._told_s >= PLAIN_LINES_S:
-            self._told_s = self._clock()
-            self._console.print(f"{line}, {left}", soft_wrap=True)
+        self._region.draw(lambda: self._drawn(left), f"{line}, {left}" if event.kind == "progress" else "")
+
+    def _drawn(self, left: str) -> Group:
+        shown = [*self._lines.values(), *([left] if self._lines else [])]
+        return Group(*(Text(words, no_wrap=True, overflow="ellipsis") for words in shown))
 
 
 def said(event: Event) -> str:
