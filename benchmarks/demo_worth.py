@@ -8,22 +8,17 @@ lengths are chosen by this table, on validation starts. Run again, it goes on.
 """
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import tyro
-from tyro.conf import Positional
 
 from egorecovery.demo.plan import METHODS, DemoPlan, demo_protocol
-from egorecovery.experiments import ExperimentFolder, Resources, Suite, plan_suite, run_suite
+from egorecovery.experiments import Suite, plan_suite
 from egorecovery.policy.config_json import changed
-from transfer import report, show
+from transfer import Running, run
 
 
 @dataclass(frozen=True)
-class Options:
-    out: Positional[Path]
-    work: Path | None = None
-    """Where data and trainings lie, if not in OUT."""
+class Options(Running):
     robot_recovery: tuple[int, ...] = (20,)
     human_recovery: int = 200
     steps: int = 2400
@@ -34,9 +29,6 @@ class Options:
     seeds: tuple[int, ...] = (0, 1, 2)
     rollouts: int = 50
     starts_seed: str = "validation"
-    budget_minutes: float | None = None
-    workers: int = 0
-    trainings_at_once: int = 0
 
 
 def main(options: Options) -> None:
@@ -52,15 +44,7 @@ def main(options: Options) -> None:
         rollouts=options.rollouts,
         starts_seed=options.starts_seed,
     )
-    run_suite(
-        plan,
-        options.out,
-        work=options.work,
-        resources=Resources(workers=options.workers, trainings_at_once=options.trainings_at_once),
-        budget_minutes=options.budget_minutes,
-        on_event=show,
-    )
-    report(ExperimentFolder(options.out, options.work))
+    run(plan, options)
 
 
 if __name__ == "__main__":

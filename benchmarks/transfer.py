@@ -27,6 +27,7 @@ from egorecovery.errors import RecipeError
 from egorecovery.evaluation.protocol import EvaluationProtocol, bench_protocol
 from egorecovery.experiments import Condition, Event, ExperimentFolder, Resources, Suite, plan_suite, run_suite
 from egorecovery.experiments.condition import episodes
+from egorecovery.experiments.plan import SuitePlan
 from egorecovery.policy.config_json import changed
 from egorecovery.training import METHODS, RECIPES, Recipe
 
@@ -34,10 +35,19 @@ HIDDEN, NEAR, OFF_CENTRE, TURNED = "hidden ", "near ", "off-centre ", "turned "
 
 
 @dataclass(frozen=True)
-class Options:
+class Running:
+    """How a suite is run, whatever is in it."""
+
     out: Positional[Path]
     work: Path | None = None
     """Where data and trainings lie, if not in OUT."""
+    budget_minutes: float | None = None
+    workers: int = 0
+    trainings_at_once: int = 0
+
+
+@dataclass(frozen=True)
+class Options(Running):
     tasks: tuple[str, ...] = ("cube_stack", "cup_brush")
     variants: tuple[str, ...] = ("robot_recovery_effector", "shared_decoder")
     seeds: tuple[int, ...] = (0,)
@@ -53,9 +63,6 @@ class Options:
     state_dropout: float = 0.0
     """At test time."""
     starts_seed: str = "validation"
-    budget_minutes: float | None = None
-    workers: int = 0
-    trainings_at_once: int = 0
 
 
 def row(variant: str, options: Options) -> Condition:
@@ -107,15 +114,20 @@ def main(options: Options) -> None:
         rollouts=options.rollouts,
         starts_seed=options.starts_seed,
     )
+    run(plan, options)
+
+
+def run(plan: SuitePlan, running: Running) -> None:
+    """Goes on where it stopped, and shows what there is."""
     run_suite(
         plan,
-        options.out,
-        work=options.work,
-        resources=Resources(workers=options.workers, trainings_at_once=options.trainings_at_once),
-        budget_minutes=options.budget_minutes,
+        running.out,
+        work=running.work,
+        resources=Resources(workers=running.workers, trainings_at_once=running.trainings_at_once),
+        budget_minutes=running.budget_minutes,
         on_event=show,
     )
-    report(ExperimentFolder(options.out, options.work))
+    report(ExperimentFolder(running.out, running.work))
 
 
 def report(folder: ExperimentFolder) -> None:

@@ -31,7 +31,7 @@ SAME_COLOURS = {"brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue_turn
 
 @dataclass(frozen=True, kw_only=True)
 class DemoPlan:
-    """The defaults take some thirteen minutes on two cores that have nothing else to do."""
+    """The defaults take 22 processor minutes (docs/log.md); two policies train at a time."""
 
     task: TaskName = "cube_stack"  # human clips help it most (docs/log.md)
     robot_success: int = 40
