@@ -35,8 +35,8 @@ class Options:
     image_size: int = 224
     steps: int = 40
     device: str = "auto"
-    only: str = ""
-    """Rows whose name contains this."""
+    only: tuple[str, ...] = ()
+    """Rows whose name contains one of these; all without it."""
     json: Path | None = None
 
 
@@ -95,12 +95,12 @@ def rows(
     recipe: Recipe,
     runtime: Runtime,
     steps: int,
-    only: str = "",
+    only: tuple[str, ...] = (),
     time: Callable[[Way, Recipe, Runtime, int], Timed] = timed,
 ) -> Iterator[Timed]:
     """One after another; a way that cannot be had, or fails, says why, and the next one comes."""
     for way in ways():
-        if only not in way.name:
+        if only and not any(part in way.name for part in only):
             continue
         reason = why_not(way, runtime)
         if reason:
