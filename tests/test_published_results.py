@@ -100,7 +100,7 @@ def test_the_readmes_table_is_the_summarys(begins):
 
 def cells(begins: str, heading: str) -> list[float]:
     """Of one row of docs/results.md, below a heading."""
-    section = (ROOT / "docs/results.md").read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+    section = re.split(r"\n##+ ", (ROOT / "docs/results.md").read_text().split(f"# {heading}\n")[1])[0]
     (line,) = [line for line in section.splitlines() if line.startswith(f"| {begins} |")]
     return [float(cell) for cell in line.split("|")[2:] if cell.strip()]
 
@@ -191,6 +191,88 @@ def test_the_results_pages_coverage_is_the_summarys(begins):
 
 
 OURS = "main-2026-11-19.tar.xz"
+OUR_TASKS = ("cube_stack", "table_sweep")  # of suites other than main
+OUR_SUITES = ("low_robot_grounding", "scaling", "cost_matched")
+
+
+def our_rate(regime: str, task: str, robot: int, human: int) -> float:
+    """Of our method by amount, which is robot recovery alone where there are no clips."""
+    wanted = {"budget": [50, robot, 0, human], "method": "shared_decoder" if human else "robot_recovery_effector"}
+    archives = {row["archive"] for row in SUMMARY if all(row[name] == value for name, value in wanted.items())}
+    archive = next(name for suite in OUR_SUITES if (name := f"{suite}-2026-11-19.tar.xz") in archives)
+    return rate(regime, task, archive, **wanted)
+
+
+def our_average(regime: str, robot: int, human: int) -> float:
+    return sum(our_rate(regime, task, robot, human) for task in OUR_TASKS) / len(OUR_TASKS)
+
+
+def test_the_results_pages_curves_of_our_method_are_the_summarys():
+    for robot, amounts in ((20, (0, 100, 300, 600)), (50, (0, 100, 300, 800))):
+        counted = [our_average("recovery", robot, human) for human in amounts]
+        assert cells(f"with {robot} robot recoveries", "How much data") == pytest.approx(counted, abs=0.06)
+
+
+def test_the_results_pages_mixtures_of_the_same_cost_are_the_summarys():
+    mixtures = [(robot, 800 - 10 * robot) for robot in range(80, 10, -10)]
+    for regime in ("recovery", "initial"):
+        counted = [our_average(regime, robot, human) for robot, human in mixtures]
+        assert cells(f"our method, {regime}", "How much data") == pytest.approx(counted, abs=0.06)
+
+
+def test_the_detailed_table_of_our_method_by_amount_is_the_summarys():
+    page = (ROOT / "docs/results_details.md").read_text()
+    section = page.split("### Our method by amount\n")[1].split("\n## ")[0]
+    rows = [numbers(line) for line in section.splitlines() if re.match(r"\| \d+ \| \d+ \|", line)]
+    assert len(rows) == 13
+    for robot, human, *shown in rows:
+        counted = [our_rate(regime, task, robot, human) for task in OUR_TASKS for regime in ("recovery", "initial")]
+        assert shown == pytest.approx([*counted, our_average("recovery", robot, human)], abs=0.06)
+
+
+def test_what_readme_says_of_a_hundred_clips_is_the_summarys():
+    (line,) = re.findall(r"20 robot recoveries and 100 clips reach [^(]*", (ROOT / "README.md").read_text())
+    counted = [our_average("recovery", 20, 100), our_average("recovery", 80, 0)]
+    assert numbers(line) == pytest.approx([20, 100, counted[0], 80, counted[1]], abs=0.06)
+
+
+@pytest.mark.parametrize("gate", ["learned", "0", "0.5", "1", "shuffled"])
+def test_the_pages_gate_interventions_with_a_shared_decoder_are_the_summarys(gate):
+    archive = "gate_intervention-2026-11-19.tar.xz"
+    by_task = [
+        rate(regime, task, archive, intervention={"gate": gate, "zero_intent": False})
+        for task in OUR_TASKS
+        for regime in ("recovery", "initial")
+    ]
+    averages = [sum(by_task[first::2]) / 2 for first in (0, 1)]
+    assert cells(gate, "Gates of a shared decoder") == pytest.approx(averages, abs=0.06)
+    details = (ROOT / "docs/results_details.md").read_text()
+    name = "gate and intent" if gate == "learned" else f"the same, gate {gate}"
+    (shown,) = [line for line in details.splitlines() if line.startswith(f"| {name} |")]
+    assert numbers(shown.split("|", 2)[2]) == pytest.approx([*by_task, *averages], abs=0.06)
+
+
+DEMO = {
+    "| with robot recoveries |": ("demo_worth", "robot_recovery_effector", (1, 2)),
+    "| with human clips |": ("demo_worth", "shared_decoder", (1, 2)),
+    "| with robot recoveries, dropout 0.7 |": ("demo_worth_dropout", "robot_recovery_effector", (0, 1, 2)),
+    "| with human clips, dropout 0.7 |": ("demo_worth_dropout", "shared_decoder", (0, 1, 2)),
+}
+
+
+@pytest.mark.parametrize("begins", DEMO)
+def test_the_logs_table_of_the_demos_amounts_is_the_summarys(begins):
+    folder, method, seeds = DEMO[begins]
+    (line,) = [line for line in (ROOT / "docs/log.md").read_text().splitlines() if line.startswith(begins)]
+    archive = "transfer_validation-2026-11-19-night.tar.xz"
+    counted = [
+        rate(regime, "cube_stack", archive, folder, method=method, seed=seed) / 2  # of 50
+        for seed in seeds
+        for regime in ("recovery", "initial")
+    ]
+    assert numbers(line.removeprefix(begins))[-len(counted) :] == pytest.approx(counted)
+
+
 OUR_ROWS = {
     "Robot recovery, effector space": "robot_recovery_effector",
     "**Shared decoder, + 300 human recoveries**": "shared_decoder",
