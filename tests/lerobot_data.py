@@ -24,6 +24,7 @@ from egorecovery.episodes import (
     Source,
 )
 from egorecovery.export.lerobot import ExportRules, export_lerobot
+from egorecovery.export.lerobot_video import Film
 from egorecovery.intent import label_store
 from egorecovery.kinematics import EffectorPoses, pack
 from egorecovery.recovery import Annotation, AnnotationJournal
@@ -123,3 +124,31 @@ def change_table(root: Path, name: str, change: Callable[[pa.Table], pa.Table]) 
 def with_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
     index = table.column_names.index(name)
     return table.set_column(index, name, values)
+
+
+def as_v2(data_set: Path, root: Path, version: str = "v2.1", per_chunk: int = 1) -> Path:
+    """The same data as LeRobot laid it out before v3.0: one table and one video per episode, a list in JSON lines."""
+    info = json.loads((data_set / "meta" / "info.json").read_text())
+    table, first = pq.read_table(data_set / DATA), 0
+    (root / "meta").mkdir(parents=True)
+    lines = []
+    for index, length in enumerate(LENGTHS):
+        place = f"chunk-{index // per_chunk:03d}"
+        (root / "data" / place).mkdir(parents=True, exist_ok=True)
+        pq.write_table(table.slice(first, length), root / "data" / place / f"episode_{index:06d}.parquet")
+        for number, name in enumerate(name for name in info["features"] if name.startswith("observation.images.")):
+            film = Film(root / "videos" / place / name / f"episode_{index:06d}.mp4", 25, (SIZE, SIZE), "libx264")
+            for frame in range(length):
+                film.add(marked(frame, number))
+            film.close()
+        lines.append(json.dumps({"episode_index": index, "tasks": ["stack"], "length": length}))
+        first += length
+    (root / "meta" / "episodes.jsonl").write_text("\n".join(lines) + "\n")
+    info |= {
+        "codebase_version": version,
+        "chunks_size": per_chunk,
+        "data_path": "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
+        "video_path": "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4",
+    }
+    (root / "meta" / "info.json").write_text(json.dumps(info))
+    return root

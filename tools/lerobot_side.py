@@ -11,6 +11,7 @@ import time
 import types
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -19,6 +20,7 @@ import av
 import numpy as np
 import torch
 
+TASK = "put the cube on the other"
 CAMERAS = ("cam_high", "cam_left_wrist", "cam_right_wrist")
 
 
@@ -85,6 +87,7 @@ def write(root: Path, truth: Path, rate_hz: int = 50, episodes: int = 3) -> None
     for name in ("is_intervention", "next.success"):
         features[name] = {"dtype": "bool", "shape": (1,), "names": None}
     data_set = LeRobotDataset.create("me/interop", rate_hz, features, root=root, robot_type="aloha", **h264())
+    older = not hasattr(data_set, "finalize")  # writes v2.1
     rng, kept = np.random.default_rng(0), {}
     for episode in range(episodes):
         length = 60 + 17 * episode
@@ -93,28 +96,32 @@ def write(root: Path, truth: Path, rate_hz: int = 50, episodes: int = 3) -> None
         action = np.concatenate([state[1:], state[-1:]])
         for frame in range(length):
             pictures = {f"observation.images.{c}": marked(frame, episode, n, shape) for n, c in enumerate(CAMERAS)}
-            data_set.add_frame(
-                {
-                    **pictures,
-                    "observation.state": state[frame],
-                    "action": action[frame],
-                    "is_intervention": np.array([10 <= frame < 40]),
-                    "next.success": np.array([frame == length - 1]),
-                    "task": "put the cube on the other",
-                }
-            )
+            values = {
+                **pictures,
+                "observation.state": state[frame],
+                "action": action[frame],
+                "is_intervention": np.array([10 <= frame < 40]),
+                "next.success": np.array([frame == length - 1]),
+            }
+            if older:
+                data_set.add_frame(values, TASK)
+            else:
+                data_set.add_frame({**values, "task": TASK})
         data_set.save_episode()
         kept |= {f"state_{episode}": state, f"action_{episode}": action}
-    data_set.finalize()
+    if not older:
+        data_set.finalize()
     np.savez(truth, episodes=episodes, rate_hz=rate_hz, **kept)
 
 
 def h264() -> dict[str, object]:
-    """How LeRobot is asked for this codec: 0.4 by a name, 0.6 by a configuration."""
+    """How LeRobot is asked for this codec: 0.4 by a name, 0.6 by a configuration, 0.3 not at all (it writes AV1)."""
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
     try:
         from lerobot.configs.video import RGBEncoderConfig
     except ImportError:
-        return {"vcodec": "h264"}
+        return {"vcodec": "h264"} if "vcodec" in signature(LeRobotDataset.create).parameters else {}
     return {"rgb_encoder": RGBEncoderConfig(vcodec="h264")}
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Int64
 from numpy import ndarray
 
-from egorecovery.capture.formats.lerobot_files import INFO, VERSION
+from egorecovery.capture.formats.lerobot_files import INFO
 from egorecovery.episodes import RATE_HZ, Camera, Episode
 from egorecovery.errors import RecipeError
 from egorecovery.export.lerobot_episodes import CAMERAS, bookkeeping, columns, features
@@ -22,6 +22,7 @@ from egorecovery.storage.typed_json import to_json
 
 FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
 DATA, VIDEO, EPISODES = f"data/{FILE}.parquet", f"videos/{{video_key}}/{FILE}.mp4", f"meta/episodes/{FILE}.parquet"
+VERSION = "v3.0"
 PER_CHUNK, DATA_MB, VIDEO_MB = 1000, 100, 200
 MB = 1 << 20
 # LeRobot looks for pictures by a time in float32, to within 0.1 ms: after 15 minutes rounding takes half of that.

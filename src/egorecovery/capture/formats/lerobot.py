@@ -1,4 +1,4 @@
-"""`egorecovery import --format lerobot`: LeRobot v3.0 data sets of two-armed robots as recordings."""
+"""`egorecovery import --format lerobot`: LeRobot data sets (v3.0, v2.1, v2.0) of two-armed robots as recordings."""
 
 # N samples of an episode
 
@@ -22,8 +22,8 @@ from egorecovery.capture.formats.lerobot_files import (
     EpisodeRow,
     Feature,
     inside,
-    read_data_set,
 )
+from egorecovery.capture.formats.lerobot_metadata import read_data_set
 from egorecovery.capture.formats.lerobot_pictures import frames_of_video, pictures_of_table
 from egorecovery.capture.formats.lerobot_streams import Table, read_table
 from egorecovery.capture.formats.options import LeRobotOptions
@@ -108,7 +108,7 @@ class LeRobotDataSet(Importer):
         cameras, depths = self._cameras_of(depth=False), self._cameras_of(depth=True)
         used = {*self._columns, *(feature.name for feature in (*cameras.values(), *depths.values())), *BOOKKEEPING}
         return Findings(
-            what=f"LeRobot v3.0, robot {data_set.robot}",
+            what=f"LeRobot {data_set.version}, robot {data_set.robot}",
             episodes=len(data_set.episodes),
             frames=data_set.frames,
             rate_hz=data_set.rate_hz,

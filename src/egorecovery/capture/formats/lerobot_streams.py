@@ -93,7 +93,7 @@ def read_table(data_set: DataSet, episode: EpisodeRow, columns: Sequence[str]) -
         table = table.filter(pc.field("episode_index") == episode.index).sort_by("frame_index")
     if table.num_rows != episode.length:
         raise RecordingError(
-            f"{path} has {table.num_rows} samples of episode {episode.index}, meta/episodes says {episode.length}; "
+            f"{path} has {table.num_rows} samples of episode {episode.index}, the metadata says {episode.length}; "
             f"copy or download it again"
         )
     return Table(where=path, table=table)
