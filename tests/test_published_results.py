@@ -237,6 +237,31 @@ def test_what_readme_says_of_a_hundred_clips_is_the_summarys():
     assert numbers(line) == pytest.approx([20, 100, counted[0], 80, counted[1]], abs=0.06)
 
 
+def test_what_is_said_of_the_amounts_to_collect_is_the_summarys():
+    page = (ROOT / "docs/collect.md").read_text().split("## What to collect\n")[1].split("\n## ")[0]
+    said = re.search(r"robot recoveries (\S+)% instead of (\S+)% from failures; 80 robot .* clips give (\S+)%", page)
+    assert said
+    amounts = ((20, 100), (20, 0), (80, 0))
+    assert [float(text) for text in said.groups()] == pytest.approx(
+        [our_average("recovery", robot, human) for robot, human in amounts], abs=0.06
+    )
+    said = re.search(r"\((\S+)% with 100 and (\S+)% with 800, beside 50", page)
+    assert said
+    assert [float(text) for text in said.groups()] == pytest.approx(
+        [our_average("recovery", 50, human) for human in (100, 800)], abs=0.06
+    )
+    said = re.search(r"\((\S+) and (\S+)% on cube stack, in joint space\)", page)
+    assert said
+    archive, wanted = "coverage-2026-11-16.tar.xz", {"method": "robot_recovery"}
+    assert [float(text) for text in said.groups()] == pytest.approx(
+        [
+            rate("recovery", "cube_stack", archive, robot_failures=failures, budget=[50, robot, 0, 0], **wanted)
+            for failures, robot in (("anywhere", 20), ("staged", 50))
+        ],
+        abs=0.06,
+    )
+
+
 @pytest.mark.parametrize("gate", ["learned", "0", "0.5", "1", "shuffled"])
 def test_the_pages_gate_interventions_with_a_shared_decoder_are_the_summarys(gate):
     archive = "gate_intervention-2026-11-19.tar.xz"
