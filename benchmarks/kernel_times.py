@@ -35,8 +35,6 @@ from egorecovery.acceleration.kernels.weight_gradients import weight_gradients
 from egorecovery.acceleration.streams import run_concurrently
 from egorecovery.policy import attention as plain_attention
 from egorecovery.policy import vision as plain_vision
-from egorecovery.policy.action_head import project
-from egorecovery.policy.modulation import modulate
 
 mlp = import_module("egorecovery.acceleration.kernels.mlp")  # its function hides it in the package
 console = Console(width=150)
@@ -207,36 +205,6 @@ def mlp_sweep() -> list[Row]:
         settings = [(mlp.TILE, name, value) for name, value in zip(fields, values, strict=True)]
         rows += [swept(base, label, settings) for base in mlp_rows(count)[1:]]
     return rows
-
-
-def action_head_rows() -> list[Row]:
-    """What follows a decoder of 96 samples: Eq. 2 for robots, and the projection to actions."""
-    samples, horizon, width, actions = 96, 100, 256, 14
-    feature_bytes = 2 * samples * horizon * width
-
-    def modulated() -> list[Tensor]:
-        film = [normal(samples, width), normal(samples, width)]
-        return [normal(samples, horizon, width), *film, torch.rand(samples, device="cuda")]
-
-    def projected() -> list[Tensor]:
-        return [normal(samples, horizon, width), normal(actions, width), normal(actions)]
-
-    return [
-        # Forward H, out; backward d_out, H, d_H.
-        Row(
-            f"modulate {samples}x{horizon}", 5 * feature_bytes, modulated,
-            {"ours": kernels.modulate, "eager": modulate},
-        ),
-        # Forward H and the actions in float32; backward their gradient, H, d_H.
-        Row(
-            f"project {samples}x{horizon}", 3 * feature_bytes + 2 * 4 * samples * horizon * actions, projected,
-            {
-                "ours": kernels.project,
-                "eager": project,
-                "library": F.linear,  # in bfloat16: what rounding the actions would save
-            },
-        ),
-    ]  # fmt: skip
 
 
 def group_norm_row(images: int, channels: int, size: int, residual: bool) -> Row:
@@ -430,7 +398,7 @@ def all_rows(sweep: bool) -> list[Row]:
     rows += [augment_row(size, cells) for size in (224, 96) for cells in (False, True)]
     rows += [stem_row(size, cells) for size in (224, 96) for cells in (False, True)]
     rows += [stem_norm_pool_row(224), stem_norm_pool_row(96), three_views(stem_norm_pool_row(224))]
-    rows += [*mlp_rows(24576), *mlp_rows(9600), *action_head_rows(), weight_gradients_row(4, 8)]
+    rows += [*mlp_rows(24576), *mlp_rows(9600), weight_gradients_row(4, 8)]
     return rows + sweep_rows() if sweep else rows
 
 

@@ -27,7 +27,6 @@ KINDS = (  # first match wins
     ("group norm and pooling", r"^(_whole_|stats_kernel|apply_kernel|_pool|_?reduce_kernel|_?gradient_kernel)"),
     ("weight gradients", r"_weight_gradients_kernel"),
     ("stem", r"_stem_|_weight_kernel|_affine_kernel|_total_kernel"),
-    ("modulation and projection", r"_modulate_|_project_"),
     ("sums of norm gradients", r"_totals_kernel"),
     ("augmentation", r"_gather_kernel"),
     ("AdamW", r"_adamw_kernel"),

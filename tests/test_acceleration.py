@@ -213,7 +213,6 @@ def test_parity_check_passes_where_both_paths_are_the_same(precision):
 
 
 WRONG = {
-    "a modulation twice as strong": ("modulate", lambda right: lambda h, g, b, a: right(h, g, b, 2 * a)),
     "attention to the wrong keys": ("self_attention", lambda right: lambda qkv, *rest: right(qkv.flip(-1), *rest)),
     "a norm without its bias": ("layer_norm", lambda right: lambda x, w, b: right(x, w, 0 * b + 0.5)),
     "a lost gradient": ("linear", lambda right: lambda x, w: right(x, w.detach()) + 0 * w.sum()),

@@ -234,7 +234,8 @@ def test_ratings_that_undo_what_nobody_said_or_have_other_types_are_one_error(tm
 
 
 def test_training_writes_through_no_link_in_a_strangers_run(tmp_path, mine):
-    from egorecovery.experiments.trainings import TrainingJob, TrainingProcess
+    from egorecovery.experiments.training_process import TrainingProcess
+    from egorecovery.experiments.trainings import TrainingJob
     from egorecovery.training.logs import RunLog
     from tiny_experiment import recipe
 

@@ -37,7 +37,7 @@ from egorecovery.experiments import data as experiment_data  # noqa: E402
 from egorecovery.experiments.cell_card import bound_files  # noqa: E402
 from egorecovery.experiments.condition import episodes  # noqa: E402
 from egorecovery.experiments.folder import COMPUTED_BY  # noqa: E402
-from egorecovery.experiments.trainings import TrainingFailed, TrainingProcess  # noqa: E402
+from egorecovery.experiments.training_process import TrainingFailed, TrainingProcess  # noqa: E402
 from egorecovery.report import write_report  # noqa: E402
 from egorecovery.storage.checksummed_json import read_checksummed  # noqa: E402
 from tiny_experiment import CELLS, STEPS, SUITE, protocol, recipe, run_tiny, with_steps  # noqa: E402
@@ -361,7 +361,8 @@ def test_trainings_in_processes_of_their_own_give_the_same_results_and_one_may_f
 
 @pytest.mark.fault
 def test_a_training_process_is_told_to_save_and_stop_when_its_parent_is_gone():
-    code = "import signal; from egorecovery.experiments import trainings; trainings._stop_with_parent(); signal.pause()"
+    module = "egorecovery.experiments.training_process"
+    code = f"import signal; from {module} import _stop_with_parent; _stop_with_parent(); signal.pause()"
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     child.stdin.close()  # as the system does for a process that was killed
     assert child.wait(60) == -signal.SIGTERM  # which a training takes note of, saves and stops

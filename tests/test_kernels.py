@@ -18,7 +18,6 @@ from torch.autograd.function import BackwardCFunction  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812 - its usual name
 
 from egorecovery.acceleration import kernels  # noqa: E402
-from egorecovery.acceleration.kernels import projection  # noqa: E402
 from egorecovery.acceleration.kernels.dispatch import INTERPRETED, triton  # noqa: E402
 from egorecovery.acceleration.kernels.group_norm import group_norm_act_twice  # noqa: E402
 from egorecovery.acceleration.kernels.layer_norm import layer_norm  # noqa: E402
@@ -170,20 +169,6 @@ def mlp_case(*shape: int, ratio: int = 4) -> Case:
     return Case(f"mlp {shape} x {ratio}", function, [shape, (hidden, shape[-1]), (shape[-1], hidden)])
 
 
-def modulate_case(*shape: int) -> Case:
-    """Gamma and B as the two halves of one product; gates that are closed, open and in between."""
-    alpha_B = torch.tensor([0.3, 0.0, 1.0, 0.7]).repeat(shape[0])[: shape[0]]
-
-    def function(feature_BHD: Tensor, film_B2D: Tensor, alpha_B: Tensor) -> Tensor:
-        return kernels.modulate(feature_BHD, *film_B2D.chunk(2, dim=-1), alpha_B)
-
-    return Case(f"modulate {shape}", function, [shape, (shape[0], 2 * shape[2])], [alpha_B])
-
-
-def project_case(*shape: int, actions: int) -> Case:
-    return Case(f"project {shape} to {actions}", kernels.project, [shape, (actions, shape[-1]), (actions,)])
-
-
 def cells_of_pictures(pictures: int, height: int, width: int) -> Tensor:
     """As augment cuts them, in numbers that every dtype holds; the four spare channels are no zeros here."""
     eighths = torch.randint(-16, 17, (pictures, height, width, 16), generator=torch.Generator().manual_seed(5)) / 8
@@ -239,15 +224,6 @@ SMALL = [
     mlp_case(2, 16, 32),
     mlp_case(3, 7, 64, ratio=2),
     mlp_case(131, 128),  # rows that end inside a second tile
-    modulate_case(3, 7, 64),
-    modulate_case(1, 1, 16),
-    modulate_case(5, 100, 128),
-    modulate_case(2, 150, 32),  # more steps than a program holds at once
-    project_case(3, 7, 64, actions=14),
-    project_case(2, 16, actions=1),
-    project_case(131, 128, actions=16),
-    project_case(2, 50, 32, actions=20),
-    project_case(65, 512, actions=7),  # wider than what is multiplied at once
 ]
 
 REAL = [
@@ -280,12 +256,6 @@ REAL = [
     mlp_case(192, 128, 256),
     mlp_case(96, 100, 256),
     *[mlp_case(rows, 256) for rows in (1, 16, 20, 50, 64, 99)],
-    *[modulate_case(batch, 100, 256) for batch in (96, 1, 4)],
-    modulate_case(64, 300, 512),
-    *[project_case(batch, 100, 256, actions=14) for batch in (96, 192, 1, 4)],
-    *[project_case(rows, 256, actions=14) for rows in (1, 64, 65)],
-    project_case(96, 100, 512, actions=33),
-    project_case(7, 100, 32, actions=14),
 ]
 REAL_NORMS = [case for case in REAL if "norm" in case.name]
 
@@ -301,15 +271,6 @@ def by_torch(case: Case) -> Callable[..., Tensor | tuple[Tensor, ...]]:
             return F.conv2d(pixels_B3HW.to(weight_O377.dtype), weight_O377, stride=2, padding=3)
 
         return on_pixels
-    if name[0] == "modulate":
-
-        def film(feature: Tensor, film_B2D: Tensor, alpha_B: Tensor) -> Tensor:
-            scale, shift = (alpha_B.to(film_B2D.dtype)[:, None] * film_B2D).unflatten(-1, (2, -1)).unbind(1)
-            return torch.einsum("bhd,bd->bhd", feature, 1 + scale) + shift[:, None]
-
-        return film
-    if name[0] == "project":
-        return lambda feature, weight, bias: torch.einsum("...d,ad->...a", feature, weight) + bias
     if name[0] == "mlp":
 
         def two_layers(tokens: Tensor, rise_HD: Tensor, fall_DH: Tensor) -> Tensor:
@@ -384,12 +345,10 @@ def check_kernel(case: Case, dtype: torch.dtype, tolerance: float, of_gradients:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("case", [pytest.param(case, marks=needs_kernels, id=case.name) for case in SMALL])
 def test_kernel_equals_plain_path_on_small_sizes(case, dtype):
-    if INTERPRETED and dtype == torch.bfloat16 and case.name.split()[0] in ("self", "cross", "mlp", "stem", "project"):
+    if INTERPRETED and dtype == torch.bfloat16 and case.name.split()[0] in ("self", "cross", "mlp", "stem"):
         pytest.skip("Triton's interpreter multiplies bfloat16 matrices as if they were integers")
     if dtype == torch.float32 and (case.name.split()[0] in ("mlp", "stem") or (CUDA and "attention" in case.name)):
         pytest.skip("in float32 the MLP and the stem are torch's, and on a GPU attention")
-    if CUDA and dtype != torch.bfloat16 and case.name.split()[0] == "project":
-        pytest.skip("on a GPU only bfloat16 is projected by a kernel")
     of_gradients = SLOPE_IN_BYTES if case.name.startswith("mlp") and dtype == torch.float16 else None
     check_kernel(case, dtype, {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}[dtype], of_gradients)
 
@@ -521,89 +480,6 @@ def test_an_mlp_gives_gradients_to_those_that_want_them_and_to_no_others(marked)
         assert [place for place, tensor in enumerate(inputs) if tensor.grad is not None] == wanted
         for place, gradient in zip(wanted, expected, strict=True):
             assert relative_error(inputs[place].grad, gradient) < SLOPE_IN_BYTES
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("closed", [pytest.param(what, marks=needs_kernels) for what in ("gate", "intent")])
-def test_modulation_by_a_closed_gate_or_by_no_intent_changes_no_bit(closed, dtype):
-    feature_BHD, film_B2D = modulate_case(4, 100, 64).inputs(dtype)
-    film_B2D = film_B2D if closed == "gate" else 0 * film_B2D
-    alpha_B = torch.full((4,), 0.0 if closed == "gate" else 0.7, device=DEVICE)
-    out_BHD = kernels.modulate(feature_BHD, *film_B2D.chunk(2, dim=-1), alpha_B)
-    assert by_kernel(out_BHD)
-    assert torch.equal(out_BHD, feature_BHD)
-
-
-@pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
-def test_modulation_takes_tensors_that_do_not_lie_in_a_row_and_sends_the_gate_nothing(marked):
-    gate_B = torch.rand(6, device=DEVICE, requires_grad=True)
-
-    def turned(feature_HBD: Tensor, scale_DB: Tensor, shift_BD: Tensor) -> Tensor:
-        out_BHD = kernels.modulate(feature_HBD.transpose(0, 1), scale_DB.t(), shift_BD, gate_B[::2])
-        return out_BHD.transpose(0, 1)
-
-    case = Case("modulate turned", turned, [(7, 3, 64), (64, 3), (3, 64)])
-    check_kernel(case, torch.float32, 2e-5)
-    turned(*case.inputs(torch.float32)).sum().backward()
-    assert gate_B.grad is None
-
-
-@pytest.mark.parametrize("parts", [pytest.param(count, marks=needs_kernels) for count in (1, 2, 3)])
-def test_a_projection_of_more_rows_than_programs_take_at_once_loses_no_gradient(parts, monkeypatch):
-    monkeypatch.setattr(projection, "PARTS", parts)
-    dtype = torch.float16 if INTERPRETED else torch.bfloat16
-    check_kernel(project_case(300, 64, actions=14), dtype, 2e-3 if INTERPRETED else 1e-2)
-
-
-@pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
-def test_a_projection_gives_float32_and_gradients_in_the_dtypes_of_what_it_was_given(marked):
-    case = project_case(3, 7, 64, actions=14)
-    dtype = torch.float16 if INTERPRETED else torch.bfloat16
-
-    def turned(feature: Tensor, weight_AD: Tensor, bias_A: Tensor) -> Tensor:
-        return kernels.project(feature.transpose(0, 1), weight_AD, bias_A.to(feature.dtype)).transpose(0, 1)
-
-    check_kernel(Case("project turned", turned, case.shapes), dtype, 2e-3 if INTERPRETED else 1e-2)
-    inputs = case.inputs(dtype)
-    out = kernels.project(*inputs)
-    assert out.dtype == torch.float32
-    assert [given.dtype for given in torch.autograd.grad(out.sum(), inputs)] == [dtype, dtype, torch.float32]
-
-
-@pytest.mark.parametrize("marked", [pytest.param(None, marks=needs_kernels)])
-def test_a_projection_loses_nothing_of_a_float32_gradient_that_its_operands_could_not_hold(marked):
-    """1 + 2^-12 is no bfloat16 and no float16 number: what is behind the 1 adds up over the rows."""
-    dtype = torch.float16 if INTERPRETED else torch.bfloat16
-    feature_RD, weight_AD = torch.ones(128, 16, device=DEVICE), torch.zeros(4, 16, device=DEVICE)
-    bias_A = torch.zeros(4, device=DEVICE, requires_grad=True)
-    given = [feature_RD.to(dtype), weight_AD.to(dtype).requires_grad_(), bias_A]
-    arriving_RA = torch.ones(128, 4, device=DEVICE)
-    arriving_RA[64:] = -1 - 2**-12
-    d_weight_AD, d_bias_A = torch.autograd.grad(kernels.project(*given), given[1:], arriving_RA)
-    assert torch.equal(d_weight_AD.float(), torch.full((4, 16), -(2**-6), device=DEVICE))
-    assert torch.equal(d_bias_A, torch.full((4,), -(2**-6), device=DEVICE))
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(modulate_case(3, 7, 64), marks=needs_kernels),
-        pytest.param(project_case(3, 7, 64, actions=14), marks=needs_kernels),
-    ],
-    ids=lambda case: case.name,
-)
-def test_modulation_and_projection_without_gradients_say_the_same_and_keep_nothing(case):
-    inputs = case.inputs(torch.float16 if INTERPRETED else torch.bfloat16)
-    fixed = [tensor.to(DEVICE) for tensor in case.fixed]
-    kept = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
-        wanted = case.function(*inputs, *fixed)
-        assert len(kept) in (2, 3)
-        with torch.no_grad():
-            assert torch.equal(case.function(*inputs, *fixed), wanted)
-        with torch.inference_mode():
-            assert torch.equal(case.function(*inputs, *fixed), wanted)
-    assert len(kept) in (2, 3)
 
 
 @pytest.mark.parametrize("partials", [pytest.param(count, marks=needs_kernels) for count in (1, 5, 512, 1300)])

@@ -19,7 +19,8 @@ from egorecovery.training import RECIPES, Batch, Recipe  # noqa: E402
 from egorecovery.training.runtime import Runtime  # noqa: E402
 from tiny_policy import tiny_config  # noqa: E402
 
-SCRIPT = Path(__file__).parent.parent / "benchmarks" / "step_table.py"
+ROOT = Path(__file__).parent.parent
+SCRIPT = ROOT / "benchmarks" / "step_table.py"
 CPU = Runtime(device=torch.device("cpu"))
 
 
@@ -96,3 +97,20 @@ def test_all_ways_of_a_step_have_the_same_loss_in_the_interpreter(step_table):
     ways = [replace(way, graph=False) for way in step_table.ways() if not way.compiled]
     losses = {way.name: step_table.timed(way, tiny_recipe(), CPU, 1).loss for way in ways}
     assert losses == pytest.approx(dict.fromkeys(losses, losses["plain, eager"]), rel=1e-4)
+
+
+@pytest.mark.parametrize(("size", "column"), [(224, 3), (96, 5)])
+def test_the_table_in_the_docs_is_what_was_measured(size, column):
+    measured = json.loads((ROOT / f"docs/results/step_table/2026-11-19-{size}.json").read_text())
+    lines = (ROOT / "docs/speed.md").read_text().splitlines()
+    shown = {cells[1].strip(): cells[column:] for line in lines if len(cells := line.split("|")) == 8}
+    for row in measured["rows"]:
+        ms, cost = (text.strip() for text in shown[row["name"]][:2])
+        part = row["name"].removeprefix("without ")
+        assert ms == f"{row['step_ms']:.2f} ms"
+        assert cost == (f"{measured['costs'][part]:+.1%}" if part in measured["costs"] else "")
+
+
+def test_every_part_was_measured_and_is_worth_three_percent_at_one_size():
+    sizes = [json.loads((ROOT / f"docs/results/step_table/2026-11-19-{size}.json").read_text()) for size in (224, 96)]
+    assert [part for part in PARTS if max(size["costs"][part] for size in sizes) < 0.03] == []

@@ -9,9 +9,7 @@ from torch import Tensor, nn
 
 from egorecovery.acceleration import kernels
 from egorecovery.acceleration.streams import run_concurrently
-from egorecovery.policy.action_head import ActionProjection
 from egorecovery.policy.attention import CrossAttention, Linear, Mlp, Norm, SelfAttention
-from egorecovery.policy.modulation import GatedModulation
 from egorecovery.policy.policy import Policy
 from egorecovery.policy.trunk import Trunk
 from egorecovery.policy.vision import FrozenBatchNorm, GroupNorm, ViewEncoder
@@ -22,8 +20,6 @@ Part = Literal[
     "mlp",
     "group_norm",
     "stem",
-    "modulation",
-    "projection",
     "deferred_gradients",
     "streams",
     "augmentation",
@@ -61,16 +57,6 @@ class AcceleratedCrossAttention(CrossAttention):
 class AcceleratedMlp(Mlp):
     def forward(self, tokens_BND: Tensor) -> Tensor:
         return kernels.mlp(tokens_BND, self.rise.weight, self.fall.weight)
-
-
-class AcceleratedModulation(GatedModulation):
-    def forward(self, feature_BHD: Tensor, scale_BD: Tensor, shift_BD: Tensor, gate_B: Tensor) -> Tensor:
-        return kernels.modulate(feature_BHD, scale_BD, shift_BD, self.alpha(gate_B))
-
-
-class AcceleratedProjection(ActionProjection):
-    def forward(self, input: Tensor) -> Tensor:
-        return kernels.project(input, self.weight, self.bias)
 
 
 class AcceleratedGroupNorm(GroupNorm):
@@ -143,8 +129,6 @@ ACCELERATED: dict[type[nn.Module], tuple[type[nn.Module], tuple[Part, ...]]] = {
     Mlp: (AcceleratedMlp, ("mlp",)),
     GroupNorm: (AcceleratedGroupNorm, ("group_norm",)),
     ViewEncoder: (AcceleratedViewEncoder, ("group_norm", "stem")),
-    GatedModulation: (AcceleratedModulation, ("modulation",)),
-    ActionProjection: (AcceleratedProjection, ("projection",)),
     Linear: (AcceleratedLinear, ("deferred_gradients",)),
     Trunk: (AcceleratedTrunk, ("deferred_gradients",)),
     Policy: (AcceleratedPolicy, ("streams",)),

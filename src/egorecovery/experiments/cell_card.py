@@ -1,4 +1,4 @@
-"""The card of a finished cell, read as a stranger may have written it: every field of its type, bound to its files."""
+"""The card of a finished cell: written, and read as a stranger may have written it, every field of its type."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,10 @@ from egorecovery.episodes import Source
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.evaluation.protocol import REGIMES
 from egorecovery.evaluation.results import ResultFile, RolloutRecord
+from egorecovery.experiments.cell import CellPlan, without_unused_settings
+from egorecovery.experiments.machine import now, versions
 from egorecovery.policy.action_source import GateUse
+from egorecovery.policy.config_json import differences
 from egorecovery.storage.checksummed_json import file_sha256, read_checksummed
 from egorecovery.storage.containment import exists, inside, is_file
 from egorecovery.storage.typed_json import Must, between, from_json
@@ -140,15 +143,34 @@ def require_whole(folder: Path, card: Mapping[str, Any]) -> list[RolloutRecord]:
     return records
 
 
+def finished_card(plan: CellPlan, folder: Path, training: Mapping[str, Any], evaluation_s: float) -> dict[str, Any]:
+    """Of a cell whose rollouts and log lie in its folder; `training` is what the training says of itself."""
+    return {
+        **plan.card(),
+        "data_hash": training["data_hash"],
+        "training": {name: training[name] for name in ("seconds", "steps", "samples_per_s", "scores")},
+        "evaluation": {"seconds": round(evaluation_s, 1), "versions": versions()},
+        "hardware": training["hardware"],
+        "revision": training["revision"],
+        "finished_at": now(),
+        "files": bound_files(folder),
+    }
+
+
 def bound_files(folder: Path) -> dict[str, str]:
     """What a new card says of the files beside it."""
     return {name: file_sha256(inside(folder, name)) for name in BOUND if exists(folder / name)}
 
 
-def cell_problem(folder: Path) -> str | None:
-    """Why a finished cell is not what was written; None where it is."""
-    try:
-        require_whole(folder, read_cell_card(folder))
-    except (EgoRecoveryError, OSError) as error:
-        return str(error)
-    return None
+def other_settings(card: dict[str, Any], plan: CellPlan) -> str:
+    """The first fields in which a finished cell is not the planned one."""
+    parts = ("suite", "recipe", "orders", "intervention", "protocol")
+    before, after = (
+        {name: _by_name(without_unused_settings(name, entry.get(name))) for name in parts}
+        for entry in (card, plan.card())
+    )
+    return "; ".join(differences(before, after)[:3]) or "fields that are no longer known"
+
+
+def _by_name(value: Any) -> Any:
+    return {str(number): entry for number, entry in enumerate(value)} if isinstance(value, list) else value

@@ -16,16 +16,23 @@ WORK is OUT, or a folder that several suites share.
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from platform import python_version
 from typing import Any
 
 from egorecovery.errors import EgoRecoveryError, StoreDamaged
 from egorecovery.evaluation.results import ResultFile, Subject
-from egorecovery.experiments.cell import CellPlan, without_unused_settings
-from egorecovery.experiments.cell_card import CARD, LOG, ROLLOUTS, Name, bound_files, read_cell_card, require_bound
-from egorecovery.policy.config_json import differences
+from egorecovery.experiments.cell import CellPlan
+from egorecovery.experiments.cell_card import (
+    CARD,
+    LOG,
+    ROLLOUTS,
+    Name,
+    finished_card,
+    other_settings,
+    read_cell_card,
+    require_bound,
+)
+from egorecovery.experiments.machine import now
 from egorecovery.storage.atomic_io import remove_drafts_of_the_dead, write_file
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import with_checksum
@@ -184,7 +191,7 @@ class ExperimentFolder:
             return False
         if card.get("cell_hash") != plan.hash or card.get("suite") != plan.cell.suite:
             raise OtherSettings(
-                f"{self.cell(plan.id)} holds a result of other settings ({_unlike(card, plan)}); "
+                f"{self.cell(plan.id)} holds a result of other settings ({other_settings(card, plan)}); "
                 + OTHER_OPTIONS.format(report=self.root / "report.md")
             )
         require_bound(self.cell(plan.id), card)
@@ -194,7 +201,7 @@ class ExperimentFolder:
         """Where to add rollouts. Those of another training or protocol, if the file has any, get another name."""
         folder = self.cell(plan.id)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "cell.json").unlink(missing_ok=True)  # more rollouts are wanted than it speaks of
+        (folder / CARD).unlink(missing_ok=True)  # more rollouts are wanted than it speaks of
         results = self.rollouts(plan.id)
         others = (
             record
@@ -217,16 +224,7 @@ class ExperimentFolder:
         folder.mkdir(parents=True, exist_ok=True)
         if exists(log):
             write_file(folder / LOG, read_bytes(log, JOURNAL_BYTES))
-        result = {
-            "data_hash": training["data_hash"],
-            "training": {name: training[name] for name in ("seconds", "steps", "samples_per_s", "scores")},
-            "evaluation": {"seconds": round(evaluation_s, 1), "versions": versions()},
-            "hardware": training["hardware"],
-            "revision": training["revision"],
-            "finished_at": now(),
-            "files": bound_files(folder),
-        }
-        write_file(folder / "cell.json", with_checksum({**plan.card(), **result}))
+        write_file(folder / CARD, with_checksum(finished_card(plan, folder, training, evaluation_s)))
         (folder / "error.json").unlink(missing_ok=True)
 
     def failed(self, plan: CellPlan, stage: str, error: str, traceback: str = "") -> None:
@@ -237,16 +235,6 @@ class ExperimentFolder:
         write_file(folder / "error.json", with_checksum(record))
 
 
-def _unlike(card: dict[str, Any], plan: CellPlan) -> str:
-    """The first fields in which a finished cell is not the planned one."""
-    parts = ("suite", "recipe", "orders", "intervention", "protocol")
-    before, after = (
-        {name: _by_name(without_unused_settings(name, entry.get(name))) for name in parts}
-        for entry in (card, plan.card())
-    )
-    return "; ".join(differences(before, after)[:3]) or "fields that are no longer known"
-
-
 def _require_current(path: Path, record: Mapping[str, Any], advice: str) -> None:
     version = record.get("computed_by", 1)
     if version != COMPUTED_BY:
@@ -254,22 +242,3 @@ def _require_current(path: Path, record: Mapping[str, Any], advice: str) -> None
             f"{path} was made by version {version} of workcell and policy, this is {COMPUTED_BY}: old and new results "
             f"must not be mixed; {advice}"
         )
-
-
-def _by_name(value: Any) -> Any:
-    return {str(number): entry for number, entry in enumerate(value)} if isinstance(value, list) else value
-
-
-def versions() -> dict[str, str]:
-    """Of what computes results, here and now."""
-    import numpy
-    import torch
-
-    from egorecovery.workcell.physics import mujoco
-
-    numbers = {"mujoco": mujoco.__version__, "numpy": numpy.__version__, "torch": str(torch.__version__)}
-    return {"python": python_version(), **numbers}
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -20,13 +20,8 @@ from egorecovery.experiments.events import Event, Stage, SuiteOutcome, error_wor
 from egorecovery.experiments.folder import ExperimentFolder
 from egorecovery.experiments.plan import SuitePlan, Training, orders_of, trainings
 from egorecovery.experiments.resources import Resources
-from egorecovery.experiments.trainings import (
-    RunningTraining,
-    TrainingJob,
-    TrainingProcess,
-    run_training,
-    training_card,
-)
+from egorecovery.experiments.training_process import RunningTraining, TrainingProcess
+from egorecovery.experiments.trainings import TrainingJob, run_training, training_card
 
 LOOK_S = 0.5  # between looks at trainings
 

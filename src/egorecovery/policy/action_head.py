@@ -17,19 +17,12 @@ from egorecovery.policy.config import PolicyConfig
 from egorecovery.policy.decoder import Decoder
 
 
-def project(
-    feature: Float[Tensor, "*rows D"], weight_AD: Float[Tensor, "A D"], bias_A: Float[Tensor, " A"]
-) -> Float[Tensor, "*rows A"]:
-    """feature x weight^T + bias, in float32 whatever they come in."""
-    exact = torch.promote_types(feature.dtype, torch.float32)
-    return nn.functional.linear(feature.to(exact), weight_AD.to(exact), bias_A.to(exact))
-
-
 class ActionProjection(nn.Linear):
     """In float32 whatever the network computes in: bfloat16 would round joint targets to a milliradian or two."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return project(input, self.weight, self.bias)
+    def forward(self, input: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows A"]:
+        exact = torch.promote_types(input.dtype, torch.float32)
+        return nn.functional.linear(input.to(exact), self.weight.to(exact), self.bias.to(exact))
 
 
 class ActionHead(nn.Module):

@@ -15,17 +15,6 @@ from torch import Tensor, nn
 from egorecovery.policy.config import CorrectionConfig
 
 
-def modulate(
-    feature_BHD: Float[Tensor, "B H D"],
-    scale_BD: Float[Tensor, "B D"],
-    shift_BD: Float[Tensor, "B D"],
-    alpha_B: Float[Tensor, " B"],
-) -> Float[Tensor, "B H D"]:
-    """Eq. 2: H + alpha (H * Gamma + B), each step of the horizon alike; alpha gets no gradient."""
-    alpha_B11 = alpha_B.detach().to(feature_BHD.dtype)[:, None, None]
-    return feature_BHD + alpha_B11 * (feature_BHD * scale_BD[:, None] + shift_BD[:, None])
-
-
 class GatedModulation(nn.Module):
     def __init__(self, config: CorrectionConfig, width: int) -> None:
         super().__init__()
@@ -47,6 +36,13 @@ class GatedModulation(nn.Module):
         gate_B = gate_B.detach()
         return gate_B if self.floor == 0 else self.floor + (1 - self.floor) * gate_B
 
-    def forward(self, feature_BHD: Tensor, scale_BD: Tensor, shift_BD: Tensor, gate_B: Tensor) -> Tensor:
-        """Eq. 2 with the terms of an intent and the gate."""
-        return modulate(feature_BHD, scale_BD, shift_BD, self.alpha(gate_B))
+    def forward(
+        self,
+        feature_BHD: Float[Tensor, "B H D"],
+        scale_BD: Float[Tensor, "B D"],
+        shift_BD: Float[Tensor, "B D"],
+        gate_B: Float[Tensor, " B"],
+    ) -> Float[Tensor, "B H D"]:
+        """Eq. 2: H + alpha (H * Gamma + B), each step of the horizon alike."""
+        alpha_B11 = self.alpha(gate_B).to(feature_BHD.dtype)[:, None, None]
+        return feature_BHD + alpha_B11 * (feature_BHD * scale_BD[:, None] + shift_BD[:, None])

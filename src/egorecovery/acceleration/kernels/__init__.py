@@ -14,8 +14,6 @@ from egorecovery.acceleration.kernels.group_norm_max_pool import group_norm_relu
 from egorecovery.acceleration.kernels.layer_norm import add_layer_norm, layer_norm
 from egorecovery.acceleration.kernels.linear import linear
 from egorecovery.acceleration.kernels.mlp import mlp
-from egorecovery.acceleration.kernels.modulation import modulate
-from egorecovery.acceleration.kernels.projection import project
 from egorecovery.acceleration.kernels.stem import stem_convolution, stem_convolution_and_sums
 from egorecovery.acceleration.kernels.stem_norm_pool import stem_norm_pool
 
@@ -35,9 +33,7 @@ __all__ = [
     "layer_norm",
     "linear",
     "mlp",
-    "modulate",
     "plain_kernels",
-    "project",
     "self_attention",
     "stem_convolution",
     "stem_convolution_and_sums",
