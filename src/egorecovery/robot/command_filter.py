@@ -75,7 +75,9 @@ class CommandFilter:
         position = np.where(free, target, np.clip(motion.position + velocity * self.period_s, self.lower, self.upper))
         strictest = np.where(asked > velocity, up.argmin(axis=0), down.argmin(axis=0))
         clamps = {self.names[joint]: _RULES[strictest[joint]] for joint in np.flatnonzero(~free)}
-        outside = {self.names[joint]: Clamp.POSITION for joint in np.flatnonzero(np.abs(wanted - target) > self._tolerated)}
+        outside = {
+            self.names[joint]: Clamp.POSITION for joint in np.flatnonzero(np.abs(wanted - target) > self._tolerated)
+        }
         return Motion(position, velocity), {**clamps, **outside}
 
     def brake(self, motion: Motion) -> Motion:

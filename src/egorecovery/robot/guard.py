@@ -164,9 +164,9 @@ class Guard:
         beyond = np.maximum(self._filter.lower - wanted, wanted - self._filter.upper)
         if self._wanted is None:
             outside = np.maximum(self._filter.lower - measured.joints, measured.joints - self._filter.upper)
-            fault = self._worst(Cause.RANGE, outside, self._outside, "stands {0:.3g} outside its range") or self.first_fault(
-                wanted - measured.joints
-            )
+            fault = self._worst(
+                Cause.RANGE, outside, self._outside, "stands {0:.3g} outside its range"
+            ) or self.first_fault(wanted - measured.joints)
         else:
             fault = self._worst(
                 Cause.JUMP, np.abs(wanted - self._wanted), self._jump, "would move by {0:.3g} in one step"
