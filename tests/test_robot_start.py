@@ -1,4 +1,4 @@
-"""Motion begins at the measured pose, at the start, after a hold and after a lost connection, on the simulated robot."""
+"""Motion begins at the measured pose at the start, after a hold and after a lost connection, on the simulated robot."""
 
 import numpy as np
 import pytest

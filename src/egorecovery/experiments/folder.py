@@ -26,7 +26,7 @@ from egorecovery.evaluation.results import ResultFile, Subject
 from egorecovery.experiments.cell import CellPlan, without_unused_settings
 from egorecovery.experiments.cell_card import CARD, LOG, ROLLOUTS, Name, bound_files, read_cell_card, require_bound
 from egorecovery.policy.config_json import differences
-from egorecovery.storage.atomic_io import remove_drafts_of_the_dead, write_file
+from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import with_checksum
 from egorecovery.storage.containment import (
@@ -39,6 +39,7 @@ from egorecovery.storage.containment import (
     read_bytes,
     remove,
 )
+from egorecovery.storage.drafts import remove_drafts_of_the_dead
 from egorecovery.storage.lock import WriterLock
 from egorecovery.storage.manifest import MANIFEST
 from egorecovery.storage.typed_json import from_json
