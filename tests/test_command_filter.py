@@ -89,7 +89,8 @@ def test_what_limits_allow_is_passed_on_bit_for_bit(history):
     for wish in wishes:
         motion, clamps = filter_.follow(motion, np.array([wish]))
         if not clamps:
-            assert motion.position[0] == wish
+            assert motion.position[0] == np.clip(wish, joint.lower, joint.upper)
+            assert motion.position[0] == pytest.approx(wish, abs=0.01)
 
 
 @pytest.mark.parametrize("joint", [0, 6])
@@ -120,6 +121,26 @@ def test_every_clamp_says_which_rule_it_was(wanted, velocity, clamp):
     motion = Motion(np.zeros(1), np.array([velocity]))
     _, clamps = CommandFilter(of(joint), 25.0).follow(motion, np.array([wanted]))
     assert clamps == ({} if clamp is None else {"elbow": clamp})
+
+
+@pytest.mark.parametrize(("wanted", "counts"), [(1.003, False), (-0.003, False), (1.05, True), (-0.05, True)])
+def test_a_gripper_a_hair_beyond_its_range_is_clamped_and_not_counted(wanted, counts):
+    gripper = JointLimits(
+        name="gripper", lower=0.0, upper=1.0, velocity=50.0, acceleration=5e3, jump=9.0, tracking_error=None
+    )
+    at = np.round(np.array([wanted]))
+    motion, clamps = CommandFilter(of(gripper), 25.0).follow(Motion.at_rest(at), np.array([wanted]))
+    assert motion.position == at
+    assert clamps == ({"gripper": Clamp.POSITION} if counts else {})
+
+
+def test_of_a_narrow_range_less_is_tolerated():
+    slide = JointLimits(
+        name="slide", lower=0.0, upper=0.05, velocity=1.0, acceleration=50.0, jump=9.0, tracking_error=None
+    )
+    filter_ = CommandFilter(of(slide), 25.0)
+    found = [filter_.follow(Motion.at_rest(np.array([0.05])), np.array([wish]))[1] for wish in (0.0504, 0.053)]
+    assert found == [{}, {"slide": Clamp.POSITION}]
 
 
 def test_a_joint_too_fast_for_the_rest_of_its_range_is_slowed_in_time():

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from egorecovery.cli.main import main
 from egorecovery.errors import StoreDamaged
-from egorecovery.evaluation.results import ResultFile, ResultsError, RolloutRecord, load, merge
+from egorecovery.evaluation.results import ResultFile, ResultsError, RolloutRecord, Subject, load, merge
+from filmed_runs import rollout
 from test_evaluation_statistics import record
 
 
@@ -98,3 +100,22 @@ def test_what_is_no_object_is_no_rollout(odd):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ResultsError, match=r"nothing\.jsonl: there is no such"):
         load([tmp_path / "nothing.jsonl"])
+
+
+def test_inspect_sums_only_rollouts_of_one_use_of_a_policy_under_one_protocol(tmp_path, capsys):
+    results = ResultFile(tmp_path / "results.jsonl")
+    bench = {"name": "bench", "starts_seed": "comparison", "time_limit_s": 30.0}
+    for changes in (
+        {},
+        {"protocol": {**bench, "time_limit_s": 60.0}},
+        {"protocol": {**bench, "starts_seed": "validation"}},
+        {"subject": Subject(policy="ours", policy_hash="f00d", intervention={"gate": "0"})},
+        {"subject": Subject(policy="ours", policy_hash="beef")},
+    ):
+        fields = {"subject": Subject(policy="ours", policy_hash="f00d"), "protocol": bench, **changes}
+        results.append(rollout(0, True, policy="", **fields))
+    assert main(["inspect", str(results.path)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("1/1") == 5
+    for words in ("time limit 60 s", "gate 0", "'validation'", "weights beef"):
+        assert words in shown.replace("\n", " ")

@@ -169,6 +169,28 @@ def test_a_card_counts_rollouts_of_its_own_checkpoint_used_as_it_is(tmp_path, ca
     assert not [rate for rate in ("0/2", "2/2", "2/4", "3/6", "1/4") if f"| {rate} |" in card]
 
 
+def test_a_card_never_sums_rollouts_of_different_protocols(tmp_path, capsys):
+    run = tmp_path / "run"
+    subject = Subject(policy="demo", policy_hash=policy_hash(save_tiny(run, step=20)))
+    results = ResultFile(run / "results.jsonl")
+    bench = {"name": "bench", "starts_seed": "comparison", "replan_steps": 35, "varied_appearance": True}
+    demo = {**bench, "name": "demo", "varied_appearance": False}
+    for protocol, outcomes in (
+        (bench, (False, False)),
+        (demo, (True, True, False)),
+        ({**bench, "replan_steps": 5}, (True,)),
+    ):
+        for index, succeeded in enumerate(outcomes):
+            results.append(rollout(index, succeeded, policy="", subject=subject, protocol=protocol))
+    assert main(["push", str(run), "lab/policy", "--card-only"]) == 0
+    lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if "| comparison |" in line]
+    assert {(line[3], line[4]) for line in lines} == {
+        ("bench (replan steps 35)", "0/2"),
+        ("bench (replan steps 5)", "1/1"),
+        ("demo", "2/3"),
+    }
+
+
 def test_the_card_can_be_read_before_anything_is_pushed(repositories, store, capsys):
     assert main(["push", str(store.root), "lab/cubes", "--card-only"]) == 0
     assert "# lab/cubes" in capsys.readouterr().out

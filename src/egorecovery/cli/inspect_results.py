@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 def inspect_results(asked: "Inspect") -> int:
     from egorecovery.cli.evaluate import show_rates
     from egorecovery.evaluation import ResultFile
+    from egorecovery.evaluation.rollout_groups import policy_groups
 
     if asked.episode is not None:
         raise RecipeError(f"{asked.store} holds rollouts, not episodes: name one with --rollout")
@@ -30,9 +31,8 @@ def inspect_results(asked: "Inspect") -> int:
     if asked.json:
         print_json([record.record() for record in records])
         return 0
-    for task, policy in dict.fromkeys((record.task, record.subject.policy) for record in records):
-        chosen = [record for record in records if (record.task, record.subject.policy) == (task, policy)]
-        show_rates(chosen, f"{task}, {policy}")
+    for title, chosen in policy_groups(records).items():
+        show_rates(chosen, title)
     console.print(f"{asked.store}: {len(records)} rollouts", soft_wrap=True)
     following = "--rollout 0" if records else "--help"
     console.print(f"next: egorecovery inspect {shlex.quote(str(asked.store))} {following}", soft_wrap=True)

@@ -56,6 +56,7 @@ from egorecovery.storage.atomic_io import (
 from egorecovery.storage.checked_content import CACHE_FILE, CheckedContent
 from egorecovery.storage.checksummed_json import read_checksummed, with_checksum
 from egorecovery.storage.containment import exists, inside, is_file, is_folder, names_in
+from egorecovery.storage.drafts import leftovers
 from egorecovery.storage.lock import WriterLock
 from egorecovery.storage.manifest import MANIFEST, Damage, Manifest
 
@@ -260,8 +261,7 @@ class EpisodeStore:
             if folder == "episodes":
                 paths = [path for path in paths if not (is_episode_id(path.name) and is_folder(path))]
             found += [Damage(path, problem, advice) for path in paths]
-        drafts = [name for name in names_in(self.root) if name.startswith(".") and name.endswith(".draft")]
-        return found + [Damage(self.root / name, "was left by a write that was killed", "remove it") for name in drafts]
+        return found + [Damage(*leftover) for leftover in leftovers(self.root)]
 
 
 def _no_store(root: Path) -> str:

@@ -11,8 +11,9 @@ from egorecovery.episodes.episode import Episode
 from egorecovery.episodes.layout import explaining_damage, read_attributes, read_frames, write_group
 from egorecovery.episodes.vocabulary import Camera, EpisodeId, episode_id
 from egorecovery.errors import EpisodeExists, PicturesDiffer, StoreDamaged, StoreError
-from egorecovery.storage.atomic_io import explaining_full_disk, remove_drafts_of_the_dead, sync_directory, sync_tree
+from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, sync_tree
 from egorecovery.storage.containment import exists, inside, names_in, remove
+from egorecovery.storage.drafts import remove_drafts_of_the_dead
 from egorecovery.storage.manifest import Manifest
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from egorecovery.intent.store_damage import store_damages
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import read_checksummed
 from egorecovery.storage.containment import exists, is_folder, names_in, read_bytes, special_files
+from egorecovery.storage.drafts import is_draft, leftovers
 from egorecovery.storage.manifest import MANIFEST, Damage, Manifest
 from egorecovery.training.logs import read_log
 from egorecovery.training.run_manifest import run_damages
@@ -30,7 +31,8 @@ def experiment_damages(root: Path) -> list[Damage]:
         return damages
     damages += _suite(root)
     names = names_in(root)
-    damages += [Damage(root / name, LEFTOVER, "remove it") for name in names if name == ".merging" or _is_draft(name)]
+    damages += [Damage(root / name, LEFTOVER, "remove it") for name in names if name == ".merging"]
+    damages += [Damage(*leftover) for leftover in leftovers(root)]
     for cell in _folders(root / "cells"):
         damages += _cell(cell, root)
     for folder in _folders(root / DIAGNOSTICS):
@@ -61,10 +63,6 @@ def _folders(home: Path) -> list[Path]:
     return [home / name for name in names_in(home) if is_folder(home / name)]
 
 
-def _is_draft(name: str) -> bool:
-    return name.startswith(".") and name.endswith(".draft")
-
-
 def _suite(root: Path) -> list[Damage]:
     path = root / "suite.json"
     try:
@@ -90,11 +88,11 @@ def _card_or_none(cell: Path) -> dict | None:
 
 
 def _cell(cell: Path, root: Path) -> list[Damage]:
-    damages = []
+    damages = [Damage(*leftover) for leftover in leftovers(cell)]
     for name in names_in(cell):
-        if _is_draft(name) or name == ".filming":
+        if name == ".filming":
             damages.append(Damage(cell / name, LEFTOVER, "remove it"))
-        elif name not in OF_A_CELL and not name.startswith((f"{FILMS}.", "rollouts.")):
+        elif not is_draft(name) and name not in OF_A_CELL and not name.startswith((f"{FILMS}.", "rollouts.")):
             damages.append(Damage(cell / name, "is not part of a cell", "remove it"))
     try:
         if exists(cell / ERROR):

@@ -33,7 +33,7 @@ from egorecovery.experiments.cell_card import (
     require_bound,
 )
 from egorecovery.experiments.machine import now
-from egorecovery.storage.atomic_io import remove_drafts_of_the_dead, write_file
+from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.bounded_json import read_json
 from egorecovery.storage.checksummed_json import with_checksum
 from egorecovery.storage.containment import (
@@ -46,6 +46,7 @@ from egorecovery.storage.containment import (
     read_bytes,
     remove,
 )
+from egorecovery.storage.drafts import remove_drafts_of_the_dead
 from egorecovery.storage.lock import WriterLock
 from egorecovery.storage.manifest import MANIFEST
 from egorecovery.storage.typed_json import from_json

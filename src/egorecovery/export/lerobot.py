@@ -1,6 +1,5 @@
 """A store as a LeRobot data set, v3.0: whole, or not there."""
 
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from egorecovery.export.lerobot_video import VideoCodec
 from egorecovery.export.lerobot_writer import DataSetWriter
 from egorecovery.intent.current_labels import labels_of
 from egorecovery.recovery import AnnotationJournal
-from egorecovery.storage.atomic_io import explaining_full_disk, sync_directory, sync_tree
+from egorecovery.storage.atomic_io import explaining_full_disk, make_folder, sync_directory, sync_tree
+from egorecovery.storage.drafts import draft_of, remove_drafts_of_the_dead
 
 Progress = Callable[[int, int], None]
 
@@ -44,7 +44,9 @@ def export_lerobot(
     discarded = [card.id for card in chosen if card.id in annotations and annotations[card.id].discard]
     cards = [card for card in chosen if card.id not in discarded]
     _require_alike(store, cards)
-    draft = out.with_name(f".{out.name}.{os.getpid()}.draft")
+    make_folder(out.parent)
+    remove_drafts_of_the_dead(out.parent, of=out.name)
+    draft = draft_of(out)
     writer, depth = DataSetWriter(draft, rules.codec), False
     try:
         with explaining_full_disk(out):

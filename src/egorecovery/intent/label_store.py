@@ -13,9 +13,10 @@ from egorecovery.episodes.vocabulary import episode_id, is_episode_id
 from egorecovery.errors import StoreDamaged, StoreError
 from egorecovery.intent.frame_labels import FrameLabels, Verdict
 from egorecovery.intent.target import IntentSpec
-from egorecovery.storage.atomic_io import remove_drafts_of_the_dead, write_file
+from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.checksummed_json import digest, file_sha256, read_checksummed, with_checksum
 from egorecovery.storage.containment import exists, inside, is_folder, names_in, read_bytes
+from egorecovery.storage.drafts import is_draft, leftovers, remove_drafts_of_the_dead
 from egorecovery.storage.manifest import Damage
 from egorecovery.storage.typed_json import Must, from_json, to_json
 
@@ -103,8 +104,10 @@ class LabelStore:
         except (StoreDamaged, OSError) as error:
             return [Damage(self.root, str(error), advice)]
         known = {Path(name).stem for name in names if name.endswith(".json")}
-        damages = []
+        damages = [Damage(*leftover) for leftover in leftovers(self._folder())]
         for name in names:
+            if is_draft(name):
+                continue
             stem, ending = Path(name).stem, Path(name).suffix
             if ending not in (".json", ".safetensors") or not is_episode_id(stem):
                 damages.append(Damage(self.root / name, "is no label file", "remove it"))

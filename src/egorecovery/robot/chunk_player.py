@@ -5,7 +5,8 @@ steps of the new chunk are therefore skipped: as many as the measured delay last
 since the capture. A robot that was held while waiting has played none.
 
 At a switch the two chunks give different actions for the same step. Their difference is added to the new chunk and
-fades out over `blend_s`, so that the arms are not jerked at every switch.
+fades out over `blend_s`, so that the arms are not jerked at every switch. A first chunk starts at the measured pose in
+the same way.
 """
 
 import math
@@ -30,7 +31,8 @@ class Playback:
     replan_steps: int = 35  # steps of a chunk to play before the next one takes over
     ensemble: bool = False  # play a weighted mean of all chunks that cover a step, instead of the newest
     ensemble_decay: float = 0.01  # ACT's m: weights exp(-m i), the oldest chunk first
-    blend_s: float = 0.0  # time over which a new chunk takes over; 0: at once, as in evaluation
+    # Time over which a new chunk takes over, and the first one from the measured pose; 0: at once, as in evaluation.
+    blend_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.replan_steps < 1:
@@ -109,6 +111,17 @@ class ChunkPlayer:
     def switch(self) -> Joints | None:
         """The previous chunk minus the newest one, at the switch; None for a first chunk."""
         return self._switch_offset
+
+    @property
+    def first_action(self) -> Joints | None:
+        """The next action, if it is the first since the start or the last reset."""
+        return self._chunks[-1].actions[0] if self._chunks and not self.consumed else None
+
+    def begin_at(self, pose: Joints) -> None:
+        """Starts the first chunk at a pose. The pose minus its first action fades out like a switch."""
+        first = self.first_action
+        assert first is not None
+        self._switch_offset, self._switched_at = pose - first, 0.0
 
     def next_action(self, now_s: float, speed: float = 1.0) -> tuple[Joints | None, bool]:
         """The action of this control cycle, and whether it is a new one; None before the first chunk.

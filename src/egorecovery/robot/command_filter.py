@@ -12,13 +12,16 @@ import numpy as np
 from egorecovery.robot.limits import Limits
 from egorecovery.robot.robot import Joints
 
+# A target this far beyond its range is clamped and not counted, as nobody would call it out of range: policies answer
+# 1.003 for an open gripper all the time. In radians, or of a gripper's range; of a narrow range a hundredth.
+TOLERATED, TOLERATED_SHARE = 0.01, 0.01
 LARGEST_WANTED = 1e6  # larger targets are clipped to this, so that arithmetic on 1e300 cannot overflow
 
 
 class Clamp(StrEnum):
     """Why a joint's command differs from the policy's action."""
 
-    POSITION = "position"  # the target is outside the joint's range
+    POSITION = "position"  # the target is outside the joint's range, by more than is tolerated
     VELOCITY = "velocity"
     ACCELERATION = "acceleration"
     RANGE_END = "range end"  # too fast to brake before the end of the range
@@ -50,6 +53,7 @@ class CommandFilter:
         self.names = limits.names
         self.period_s = 1.0 / rate_hz
         self.lower, self.upper = limits.of_each("lower"), limits.of_each("upper")
+        self._tolerated = np.minimum(TOLERATED, TOLERATED_SHARE * (self.upper - self.lower))
         self._highest = limits.of_each("velocity")
         self._change = limits.of_each("acceleration") * self.period_s  # of velocity, in one cycle
 
@@ -71,7 +75,9 @@ class CommandFilter:
         position = np.where(free, target, np.clip(motion.position + velocity * self.period_s, self.lower, self.upper))
         strictest = np.where(asked > velocity, up.argmin(axis=0), down.argmin(axis=0))
         clamps = {self.names[joint]: _RULES[strictest[joint]] for joint in np.flatnonzero(~free)}
-        outside = {self.names[joint]: Clamp.POSITION for joint in np.flatnonzero(target != wanted)}
+        outside = {
+            self.names[joint]: Clamp.POSITION for joint in np.flatnonzero(np.abs(wanted - target) > self._tolerated)
+        }
         return Motion(position, velocity), {**clamps, **outside}
 
     def brake(self, motion: Motion) -> Motion:

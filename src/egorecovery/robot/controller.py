@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from egorecovery.errors import RecipeError
 from egorecovery.robot.chunk_player import ChunkPlayer, Playback
 from egorecovery.robot.command_filter import Clamp
@@ -145,6 +147,7 @@ class Controller:
             wanted, fresh, speed = None, True, self._speed(now_s)
             if self._is_armed:
                 self._watch_answer(now_s, speed)
+                self._blend_start(measured)
                 wanted, fresh = self._player.next_action(now_s, speed)
             cycle = self._guard.cycle(now_s, measured, wanted, fresh=fresh, speed=speed)
             if cycle.command is not None and self._moving_since_s is None:
@@ -168,6 +171,24 @@ class Controller:
             moving_s = now_s - self._moving_since_s
             ramp = moving_s / self.limits.ramp_in_s if moving_s < self.limits.ramp_in_s else 1.0
         return self.mode.slow * max(FIRST_SPEED, ramp)
+
+    def _blend_start(self, measured: Measurement) -> None:
+        """Starts the first chunk at the measured pose, unless its first action is too far from it.
+
+        Joints that objects may block start with their first action: a gripper that holds something does not reach its
+        command, and would let go if its measured opening were commanded.
+        """
+        first = self._player.first_action
+        if first is None or not self.mode.playback.blend_s or self._guard.phase is not Phase.READY:
+            return
+        if measured.joints.shape != first.shape or not np.isfinite(measured.joints).all():
+            return  # the guard stops the robot for it
+        fault = self._guard.first_fault(measured.joints - first)
+        if fault is not None:
+            self._guard.stop(fault)
+            return
+        start = np.clip(measured.joints, self.limits.of_each("lower"), self.limits.of_each("upper"))
+        self._player.begin_at(np.where(np.isinf(self.limits.of_each("tracking_error")), first, start))
 
     def _watch_answer(self, now_s: float, speed: float) -> None:
         """Stops a moving robot whose answer is overdue. A robot at rest may wait for its first answer."""

@@ -109,6 +109,10 @@ class Guard:
         """The fault of a new chunk that starts too far from the previous one. Blending must not hide such a jump."""
         return self._worst(Cause.JUMP, np.abs(apart), self._jump, "would jump by {0:.3g} at a new chunk")
 
+    def first_fault(self, apart: Joints) -> Fault | None:
+        """The fault of a first action that is too far from the measured pose. Blending must not hide it either."""
+        return self._worst(Cause.FIRST_COMMAND, np.abs(apart), self._jump, "would first move by {0:.3g}")
+
     def stop(self, fault: Fault) -> None:
         """Starts braking, from any phase. The first fault is kept."""
         if self.phase in (Phase.STOPPING, Phase.STOPPED):
@@ -160,12 +164,9 @@ class Guard:
         beyond = np.maximum(self._filter.lower - wanted, wanted - self._filter.upper)
         if self._wanted is None:
             outside = np.maximum(self._filter.lower - measured.joints, measured.joints - self._filter.upper)
-            fault = self._worst(Cause.RANGE, outside, self._outside, "stands {0:.3g} outside its range") or self._worst(
-                Cause.FIRST_COMMAND,
-                np.abs(wanted - measured.joints),
-                self._jump,
-                "would first move by {0:.3g}",
-            )
+            fault = self._worst(
+                Cause.RANGE, outside, self._outside, "stands {0:.3g} outside its range"
+            ) or self.first_fault(wanted - measured.joints)
         else:
             fault = self._worst(
                 Cause.JUMP, np.abs(wanted - self._wanted), self._jump, "would move by {0:.3g} in one step"

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from egorecovery import __version__
 from egorecovery.episodes import EpisodeStore, Source
 from egorecovery.evaluation import ResultFile, rates
+from egorecovery.evaluation.rollout_groups import STARTS, protocol_key, protocol_names
 from egorecovery.storage.checksummed_json import file_sha256
 from egorecovery.storage.containment import exists, inside
 from egorecovery.storage.foreign_text import inert_markdown
@@ -98,13 +99,17 @@ def _results(folder: Path, hashes: set[str]) -> str:
     ]
     if not records:
         return "No closed-loop results are with it."
-    found = rates(records, by=lambda record: (record.task, record.regime, record.protocol.get("starts_seed", "")))
+    names = protocol_names(records)
+    found = rates(
+        records,
+        by=lambda record: (record.task, record.regime, record.protocol[STARTS], names[protocol_key(record)]),
+    )
     rows = [
         [inert_markdown(str(part)) for part in group] + [f"{rate.successes}/{rate.rollouts}", str(rate).split("  ")[-1]]
         for group, rate in found.items()
     ]
     return "Closed loop, in simulation or as scored:\n\n" + _table(
-        ["task", "from", "starts", "success", "rate, 95% Wilson"], rows
+        ["task", "from", "starts", "protocol", "success", "rate, 95% Wilson"], rows
     )
 
 

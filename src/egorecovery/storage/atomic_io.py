@@ -2,14 +2,13 @@
 
 import errno
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from egorecovery.errors import StoreError
+from egorecovery.storage.drafts import draft_of
 
-_DRAFT = re.compile(r"\..+\.([0-9]{1,10})\.draft")
 _FULL = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -63,28 +62,9 @@ def sync_tree(root: Path) -> None:
         sync_directory(Path(folder))
 
 
-def remove_drafts_of_the_dead(folder: Path) -> None:
-    """Removes what `write_file` left in a folder when its process was killed. Drafts of running processes stay."""
-    for name in os.listdir(folder):
-        match = _DRAFT.fullmatch(name)
-        if match and not _runs(int(match[1])):
-            (folder / name).unlink(missing_ok=True)
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:  # another user's process
-        return True
-    return process != os.getpid()  # this process leaves no drafts: a draft with its number is from an older process
-
-
 def write_file(path: Path, payload: bytes) -> None:
     """Replaces a file in one step. Readers see the old bytes or the new ones."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    draft.unlink(missing_ok=True)  # left by a dead process with the same number
+    draft = draft_of(path)
     try:
         with explaining_full_disk(path), draft.open("xb") as stream:
             stream.write(payload)

@@ -9,7 +9,6 @@ from pathlib import Path
 from egorecovery.errors import EgoRecoveryError, StoreDamaged
 from egorecovery.policy.checkpoint import incomplete, open_checkpoint
 from egorecovery.policy.checkpoint_damage import checkpoint_damages
-from egorecovery.storage.atomic_io import remove_drafts_of_the_dead
 from egorecovery.storage.bounded_json import BadJson, parse_json
 from egorecovery.storage.checksummed_json import file_sha256, read_checksummed
 from egorecovery.storage.containment import (
@@ -20,6 +19,7 @@ from egorecovery.storage.containment import (
     read_bytes,
     special_files,
 )
+from egorecovery.storage.drafts import leftovers, remove_drafts_of_the_dead
 from egorecovery.storage.manifest import MANIFEST, Damage, Manifest
 from egorecovery.training.logs import read_log
 
@@ -47,11 +47,7 @@ def run_damages(run: Path) -> list[Damage]:
     damages = [Damage(path, "is a link or a special file", "remove it") for path in special_files(run)]
     if damages:
         return damages
-    damages += [
-        Damage(run / name, "was left by a write that was killed", "remove it")
-        for name in names_in(run)
-        if name.endswith(".draft")
-    ]
+    damages += [Damage(*leftover) for leftover in leftovers(run)]
     damages += _own_files(run)
     for name in SEALED:
         try:

@@ -6,7 +6,6 @@ SESSION/plan.json       sealed: videos by random names, tasks, written criteria,
         key.json        sealed: which rollout each video shows. Read at export and never before; may lie elsewhere
 """
 
-import os
 import re
 import secrets
 import shutil
@@ -21,6 +20,7 @@ from egorecovery.randomness import generator_for
 from egorecovery.storage.atomic_io import sync_directory, sync_tree, write_file
 from egorecovery.storage.checksummed_json import digest, read_checksummed, with_checksum
 from egorecovery.storage.containment import inside, is_file
+from egorecovery.storage.drafts import draft_of, remove_drafts_of_the_dead
 from egorecovery.storage.journal import Journal
 from egorecovery.storage.typed_json import Must, between, from_json, to_json
 from egorecovery.studio.scoring.clip import Clip
@@ -205,8 +205,8 @@ def _write_key(path: Path, key: Mapping[str, Any]) -> None:
 def whole_folder(root: Path) -> Iterator[Path]:
     """A draft folder that is renamed to `root` at the end, or removed after an error."""
     root.parent.mkdir(parents=True, exist_ok=True)
-    draft = root.with_name(f".{root.name}.{os.getpid()}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
+    remove_drafts_of_the_dead(root.parent, of=root.name)
+    draft = draft_of(root)
     draft.mkdir()
     try:
         yield draft

@@ -1,0 +1,148 @@
+"""Drafts that a killed write left: removed when their writer is dead, left alone when it lives or cannot be judged."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from egorecovery.cli.main import main
+from egorecovery.episodes import EpisodeStore
+from egorecovery.storage import drafts
+from egorecovery.storage.atomic_io import write_file
+from egorecovery.storage.drafts import draft_of, leftovers, remove_drafts_of_the_dead
+
+NAME_OF_A_CHILD = "import sys\nfrom pathlib import Path\nfrom egorecovery.storage.drafts import draft_of\n" + (
+    "print(draft_of(Path(sys.argv[1])), flush=True)\ninput()"
+)
+
+
+@pytest.fixture
+def child():
+    """A process, and the draft that it would write."""
+    started = []
+
+    def start(path):
+        process = subprocess.Popen(
+            [sys.executable, "-c", NAME_OF_A_CHILD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        return process, path.parent / process.stdout.readline().strip().rsplit("/")[-1]
+
+    yield start
+    for process in started:
+        process.communicate()
+
+
+def aged(draft, seconds):
+    draft.write_bytes(b"half")
+    then_s = time.time() - seconds
+    os.utime(draft, (then_s, then_s))
+    return draft
+
+
+def kept(folder):
+    remove_drafts_of_the_dead(folder)
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_draft_stays_while_its_writer_lives_and_goes_when_it_is_dead(tmp_path, child):
+    process, draft = child(tmp_path / "store.json")
+    aged(draft, 0)
+    assert kept(tmp_path) == [draft.name]
+    assert leftovers(tmp_path) == []
+    process.communicate()
+    assert [problem for _, problem, _ in leftovers(tmp_path)] == ["was left by a write that was killed"]
+    assert kept(tmp_path) == []
+
+
+def test_a_process_that_got_the_number_of_a_dead_one_does_not_keep_its_draft(tmp_path, child):
+    _, draft = child(tmp_path / "store.json")
+    older = draft.name.replace(f"-{drafts._start_of(int(re.search(r'[.]([0-9]+)-', draft.name)[1]))}.", "-1.")
+    assert older != draft.name
+    aged(tmp_path / older, 0)
+    assert kept(tmp_path) == []
+
+
+def test_own_drafts_of_other_threads_stay(tmp_path):
+    draft = aged(draft_of(tmp_path / "store.json"), 0)
+    assert draft_of(tmp_path / "store.json") != draft  # two threads never write one draft
+    assert kept(tmp_path) == [draft.name]
+
+
+def test_a_draft_of_another_computer_stays_and_after_a_day_it_is_named(tmp_path, monkeypatch):
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(drafts.socket, "gethostname", lambda: "gpu-7.lab")
+        elsewhere.setattr(drafts, "_boot", lambda: "0badf00d")
+        draft = draft_of(tmp_path / "store.json")
+    aged(draft, 3600)
+    assert kept(tmp_path) == [draft.name]
+    assert leftovers(tmp_path) == []
+    aged(draft, 3 * 86400)
+    assert kept(tmp_path) == [draft.name]
+    [(path, problem, advice)] = leftovers(tmp_path)
+    assert path == draft
+    assert problem == f"was begun 3 days ago by process {os.getpid()} on gpu-7-lab and never finished"
+    assert advice == "if that process has ended, remove it"
+
+
+def test_a_draft_from_before_this_computer_started_goes(tmp_path, monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(drafts, "_boot", lambda: "0badf00d")
+        draft = draft_of(tmp_path / "store.json")
+    aged(draft, 0)
+    assert kept(tmp_path) == [draft.name]  # younger than the start: another computer of the same name
+    aged(draft, time.clock_gettime(time.CLOCK_BOOTTIME) + 60)
+    assert kept(tmp_path) == []
+
+
+def test_a_container_with_the_same_name_is_another_place(tmp_path, monkeypatch):
+    with monkeypatch.context() as inside:
+        inside.setattr(drafts, "_process_space", lambda: "4026532999")
+        draft = draft_of(tmp_path / "store.json")
+    aged(draft, 10)
+    assert kept(tmp_path) == [draft.name]
+
+
+def test_drafts_of_older_versions_go_after_an_hour_without_their_process_and_after_a_day_in_any_case(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    dead, living = tmp_path / f".store.json.{ended.pid}.draft", tmp_path / f".store.json.{os.getppid()}.draft"
+    aged(dead, 60)  # of another computer, perhaps
+    aged(living, 7200)
+    assert kept(tmp_path) == sorted([dead.name, living.name])
+    aged(dead, 7200)
+    assert kept(tmp_path) == [living.name]
+    aged(living, 2 * 86400)  # its number was given to another process
+    assert kept(tmp_path) == []
+
+
+def test_only_drafts_of_the_name_asked_for_are_removed(tmp_path, child):
+    process, draft = child(tmp_path / "export")
+    process.communicate()
+    draft.mkdir()
+    aged(draft / "half.parquet", 0)
+    remove_drafts_of_the_dead(tmp_path, of="other")
+    assert draft.exists()
+    remove_drafts_of_the_dead(tmp_path, of="export")
+    assert not draft.exists()
+
+
+def test_a_name_as_long_as_file_systems_allow_can_be_written(tmp_path):
+    path = tmp_path / ("\u00e4" * 127)
+    write_file(path, b"whole")
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_verify_names_the_computer_of_an_old_draft(tmp_path, monkeypatch, capsys):
+    store = EpisodeStore.create(tmp_path / "store")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(drafts.socket, "gethostname", lambda: "gpu-7")
+        elsewhere.setattr(drafts, "_boot", lambda: "0badf00d")
+        aged(draft_of(store.root / "annotations.jsonl.anchor"), 5 * 86400)
+    assert main(["verify", str(store.root)]) == 1
+    assert "on gpu-7 and never finished; if that process has ended, remove it" in " ".join(
+        capsys.readouterr().out.split()
+    )
