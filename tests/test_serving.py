@@ -21,7 +21,7 @@ from egorecovery.serving.access import AccessRules, read_api_key  # noqa: E402
 from egorecovery.serving.client import PolicyClient  # noqa: E402
 from egorecovery.serving.json_log import log, write_json_logs  # noqa: E402
 from egorecovery.serving.served_policy import at_client_rate, steps_at  # noqa: E402
-from egorecovery.serving.server import ServerSettings  # noqa: E402
+from egorecovery.serving.server_settings import ServerSettings  # noqa: E402
 from egorecovery.workcell.kinematics import HOME, workcell_arms  # noqa: E402
 from evaluation_fakes import Swayer  # noqa: E402
 from policy_server import served  # noqa: E402
