@@ -59,9 +59,9 @@ def aims_m(policy: TrainedPolicy, episodes: list[Episode], arm: Side) -> tuple[n
     states = np.stack([episode.state[0] for episode in episodes]).astype(np.float32)
     chunks = policy.infer(pictures, states).action_BHA
     steps = [closing_step(episode, arm, chunks.shape[1]) for episode in episodes]
-    told = np.array([chunk[step] for chunk, step in zip(chunks, steps, strict=True)], float)
+    commanded = np.array([chunk[step] for chunk, step in zip(chunks, steps, strict=True)], float)
     shown = np.array([episode.action[step] for episode, step in zip(episodes, steps, strict=True)], float)
-    tool_m, wanted_m = (effector_poses(joints)[0][:, arm.effector, :2] for joints in (told, shown))
+    tool_m, wanted_m = (effector_poses(joints)[0][:, arm.effector, :2] for joints in (commanded, shown))
     return tool_m, wanted_m
 
 

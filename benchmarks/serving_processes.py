@@ -22,7 +22,8 @@ from websockets.asyncio.server import ServerConnection, serve
 from egorecovery.episodes import Camera
 from egorecovery.policy.action_source import PolicyOutput
 from egorecovery.serving.served_policy import ServedPolicy
-from egorecovery.serving.server import ServerSettings, serving
+from egorecovery.serving.server import serving
+from egorecovery.serving.server_settings import ServerSettings
 from egorecovery.serving.wire import encode
 
 SIDE, HORIZON = 224, 100

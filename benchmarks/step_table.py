@@ -65,7 +65,7 @@ def ways() -> list[Way]:
         Way(name="plain, graph"),
         Way(name="torch.compile, graph", compiled=True),
         Way(name="all parts", parts=PARTS),
-        *(Way(name=f"without {part}", parts=tuple(each for each in PARTS if each != part)) for part in PARTS),
+        *(Way(name=f"without {part}", parts=tuple(other for other in PARTS if other != part)) for part in PARTS),
     ]
 
 
@@ -114,29 +114,30 @@ def rows(
             torch.cuda.empty_cache()
 
 
-def costs(found: list[Timed]) -> dict[str, float]:
+def costs(timings: list[Timed]) -> dict[str, float]:
     """By part: how much longer a step takes without it, as a share of the step with everything."""
-    whole = next((each.step_ms for each in found if each.name == "all parts"), None)
+    whole = next((timed.step_ms for timed in timings if timed.name == "all parts"), None)
     if whole is None:
         return {}
-    without = {each.name.removeprefix("without "): each.step_ms for each in found if each.name.startswith("without ")}
-    return {part: ms / whole - 1 for part, ms in without.items() if ms is not None}
+    without = [timed for timed in timings if timed.name.startswith("without ")]
+    parts = {timed.name.removeprefix("without "): timed.step_ms for timed in without}
+    return {part: ms / whole - 1 for part, ms in parts.items() if ms is not None}
 
 
-def table_of(found: list[Timed], title: str) -> Table:
+def table_of(timings: list[Timed], title: str) -> Table:
     table = Table(title=title, box=None)
     for column in ("", "step", "first step", "mean loss", "costs", ""):
         table.add_column(column, justify="left" if not column else "right")
-    worth = costs(found)
-    for each in found:
-        cost = worth.get(each.name.removeprefix("without "))
+    worth = costs(timings)
+    for timed in timings:
+        cost = worth.get(timed.name.removeprefix("without "))
         table.add_row(
-            each.name,
-            _figure(each.step_ms, "{:.2f} ms"),
-            _figure(each.first_s, "{:.1f} s"),
-            _figure(each.loss, "{:.4f}"),
+            timed.name,
+            _figure(timed.step_ms, "{:.2f} ms"),
+            _figure(timed.first_s, "{:.1f} s"),
+            _figure(timed.loss, "{:.4f}"),
             _figure(cost, "{:+.1%}"),
-            each.reason or ("goes: less than 3%" if cost is not None and cost < LEAST_WORTH else ""),
+            timed.reason or ("goes: less than 3%" if cost is not None and cost < LEAST_WORTH else ""),
         )
     return table
 
@@ -145,7 +146,7 @@ def _figure(value: float | None, form: str) -> str:
     return "" if value is None else form.format(value)
 
 
-def record(found: list[Timed], recipe: Recipe, runtime: Runtime) -> dict[str, Any]:
+def record(timings: list[Timed], recipe: Recipe, runtime: Runtime) -> dict[str, Any]:
     cuda = runtime.device.type == "cuda"
     return {
         "recipe": recipe.name,
@@ -153,8 +154,8 @@ def record(found: list[Timed], recipe: Recipe, runtime: Runtime) -> dict[str, An
         "device": torch.cuda.get_device_name(runtime.device) if cuda else "cpu",
         "torch": torch.__version__,
         "precision": str(runtime.precision).removeprefix("torch."),
-        "rows": [asdict(each) for each in found],
-        "costs": costs(found),
+        "rows": [asdict(timed) for timed in timings],
+        "costs": costs(timings),
     }
 
 
@@ -163,13 +164,13 @@ def main(options: Options) -> None:
     recipe = replace(recipe, policy=replace(recipe.policy, image_size=options.image_size))
     runtime = start(options.device, acceleration="off")
     console = Console(width=110)
-    found = []
-    for each in rows(recipe, runtime, options.steps, options.only):
-        found.append(each)
-        console.print(f"{each.name}: {each.reason or _figure(each.step_ms, '{:.2f} ms')}")
-    console.print(table_of(found, f"{recipe.name}, {options.image_size} x {options.image_size}"))
+    timings = []
+    for timed in rows(recipe, runtime, options.steps, options.only):
+        timings.append(timed)
+        console.print(f"{timed.name}: {timed.reason or _figure(timed.step_ms, '{:.2f} ms')}")
+    console.print(table_of(timings, f"{recipe.name}, {options.image_size} x {options.image_size}"))
     if options.json:
-        options.json.write_text(json.dumps(record(found, recipe, runtime), indent=1) + "\n")
+        options.json.write_text(json.dumps(record(timings, recipe, runtime), indent=1) + "\n")
 
 
 if __name__ == "__main__":

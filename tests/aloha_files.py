@@ -37,24 +37,24 @@ def make_episode(frames: int = 60, size: tuple[int, int] = (24, 32), seed: int =
         gripper = span[0] + (span[1] - span[0]) * opening
         return np.column_stack([left + ahead, gripper[:, 0], right + ahead, gripper[:, 1]]).astype(np.float32)
 
-    told = Told(qpos=joints(STATE_GRIPPER, 0.0), action=joints(ACTION_GRIPPER, 0.01), opening_01=opening)
+    known = Told(qpos=joints(STATE_GRIPPER, 0.0), action=joints(ACTION_GRIPPER, 0.01), opening_01=opening)
     for number, camera in enumerate(CAMERAS):
         picture = np.zeros((frames, *size, 3), np.uint8)
         picture[..., 0] = 200 - number * 10
         picture[..., 1] = (np.arange(frames) * 2 % 200)[:, None, None] + np.arange(size[1]) // 4
         picture[..., 2] = 20
-        told.pictures[camera] = picture
-    return told
+        known.pictures[camera] = picture
+    return known
 
 
-def write_raw(path: Path, told: Told, base: bool = False) -> None:
+def write_raw(path: Path, known: Told, base: bool = False) -> None:
     """As ACT's and ALOHA's record_episodes.py do."""
-    frames = len(told.qpos)
+    frames = len(known.qpos)
     with h5py.File(path, "w", rdcc_nbytes=1024**2 * 2) as root:
         root.attrs["sim"] = False
         observations = root.create_group("observations")
         image = observations.create_group("images")
-        for name, pictures in told.pictures.items():
+        for name, pictures in known.pictures.items():
             image.create_dataset(name, pictures.shape, dtype="uint8", chunks=(1, *pictures.shape[1:]))
         observations.create_dataset("qpos", (frames, 14), dtype="f4")
         observations.create_dataset("qvel", (frames, 14), dtype="f4")
@@ -63,15 +63,15 @@ def write_raw(path: Path, told: Told, base: bool = False) -> None:
         if base:
             root.create_dataset("base_action", (frames, 2), dtype="f4")
             root["base_action"][...] = 0.1
-        root["/observations/qpos"][...] = told.qpos
-        root["/observations/qvel"][...] = np.zeros_like(told.qpos)
-        root["/observations/effort"][...] = np.zeros_like(told.qpos)
-        root["/action"][...] = told.action
-        for name, pictures in told.pictures.items():
+        root["/observations/qpos"][...] = known.qpos
+        root["/observations/qvel"][...] = np.zeros_like(known.qpos)
+        root["/observations/effort"][...] = np.zeros_like(known.qpos)
+        root["/action"][...] = known.action
+        for name, pictures in known.pictures.items():
             root[f"/observations/images/{name}"][...] = pictures
 
 
-def write_compressed(path: Path, told: Told, swap: bool = False) -> None:
+def write_compressed(path: Path, known: Told, swap: bool = False) -> None:
     """As Mobile ALOHA's compress_data.py does: JPEG in rows padded with zeros, lengths as float in compress_len.
 
     `swap`: as where the encoder was given RGB and took it for BGR.
@@ -79,18 +79,18 @@ def write_compressed(path: Path, told: Told, swap: bool = False) -> None:
     with h5py.File(path, "w") as root:
         root.attrs["sim"] = False
         root.attrs["compress"] = True
-        root["action"] = told.action
+        root["action"] = known.action
         observations = root.create_group("observations")
-        observations["qpos"] = told.qpos
+        observations["qpos"] = known.qpos
         image = observations.create_group("images")
         lengths = []
-        for name in sorted(told.pictures):
+        for name in sorted(known.pictures):
             order = slice(None, None, -1 if swap else 1)
             encoded = [
                 simplejpeg.encode_jpeg(np.ascontiguousarray(p[..., order]), quality=90, colorsubsampling="444")
-                for p in told.pictures[name]
+                for p in known.pictures[name]
             ]
-            told.jpegs[name] = encoded
+            known.jpegs[name] = encoded
             longest = max(map(len, encoded))
             stored = image.create_dataset(name, (len(encoded), longest), dtype="uint8")
             for index, one in enumerate(encoded):
@@ -102,7 +102,7 @@ def write_compressed(path: Path, told: Told, swap: bool = False) -> None:
 
 def write_data_set(folder: Path, episodes: int = 3, **shape) -> list[Told]:
     folder.mkdir(parents=True)
-    told = [make_episode(seed=seed, **shape) for seed in range(episodes)]
-    for number, one in enumerate(told):
+    known = [make_episode(seed=seed, **shape) for seed in range(episodes)]
+    for number, one in enumerate(known):
         write_raw(folder / f"episode_{number}.hdf5", one)
-    return told
+    return known

@@ -18,7 +18,7 @@ def write_episode(path: Path, numbers: dict[str, np.ndarray], cameras: tuple[str
     """The encoded pictures by camera."""
     frames = len(next(iter(numbers.values())))
     padded = -(-frames // CHUNK) * CHUNK
-    told = {}
+    known = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # zarr says that blobs are not in the specification yet
         group = zarr.open(str(path), mode="w", zarr_format=3)
@@ -33,11 +33,11 @@ def write_episode(path: Path, numbers: dict[str, np.ndarray], cameras: tuple[str
             for frame in range(padded):
                 encoded[frame] = picture(min(frame, frames - 1), number)
             made[:] = encoded
-            told[name] = list(encoded[:frames])
+            known[name] = list(encoded[:frames])
         features = {name: {"dtype": "float32"} for name in numbers} | {name: {"dtype": "jpeg"} for name in cameras}
         usual = {"embodiment": "eva_bimanual", "total_frames": frames, "fps": FPS, "task_name": "stack"}
         group.attrs.update({**usual, "features": features, **attributes})
-    return told
+    return known
 
 
 def picture(frame: int, camera: int) -> bytes:

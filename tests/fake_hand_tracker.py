@@ -39,9 +39,9 @@ def main(how: str) -> None:
         if how == "babbles":
             print("x" * 1_000_000, flush=True)
         elif how == "nan":
-            told = hand("Left", 1.0, (20.0, 24.0))
-            told["metres"][3][1] = float("nan")
-            print(json.dumps({"hands": [told]}), flush=True)
+            hand_seen = hand("Left", 1.0, (20.0, 24.0))
+            hand_seen["metres"][3][1] = float("nan")
+            print(json.dumps({"hands": [hand_seen]}), flush=True)
         elif how == "nonsense":
             print(json.dumps({"hands": [{"label": "Third", "score": 1}]}), flush=True)
         else:

@@ -11,7 +11,8 @@ from websockets.sync.client import ClientConnection, connect
 from egorecovery.serving import wire
 from egorecovery.serving.metadata import ServerMetadata
 from egorecovery.serving.served_policy import ServedPolicy
-from egorecovery.serving.server import PolicyServer, ServerSettings, serving
+from egorecovery.serving.server import PolicyServer, serving
+from egorecovery.serving.server_settings import ServerSettings
 
 
 class Served:

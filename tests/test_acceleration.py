@@ -104,9 +104,9 @@ def test_acceleration_that_is_asked_for_on_a_cpu_is_refused_with_the_reason(tmp_
         ["train", str(tmp_path), "--task", "cube_stack", "--run", str(tmp_path)],
     ):
         assert main([*verb, "--acceleration", "on", "--device", "cpu"]) == 2
-        told = " ".join(capsys.readouterr().err.split())
-        assert "acceleration 'on' cannot be had" in told
-        assert "use 'auto' or 'off'" in told
+        message = " ".join(capsys.readouterr().err.split())
+        assert "acceleration 'on' cannot be had" in message
+        assert "use 'auto' or 'off'" in message
 
 
 def test_a_gpu_without_triton_computes_in_plain_torch_and_says_so(monkeypatch):

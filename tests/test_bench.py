@@ -20,9 +20,9 @@ def one_thread():
 def test_speed_is_measured_told_and_written(one_thread, tmp_path, capsys):
     path = tmp_path / "speed.json"
     assert main(["bench", "--recipe", "demo", "--device", "cpu", "--steps", "2", "--json", str(path)]) == 0
-    told = capsys.readouterr().out
-    assert "samples per second" in told
-    assert "share of the ceiling" in told
+    output = capsys.readouterr().out
+    assert "samples per second" in output
+    assert "share of the ceiling" in output
     speed = json.loads(path.read_text())
     assert speed["samples_per_s"] == pytest.approx(1e3 * speed["batch"] / speed["step_ms"])
     assert speed["tflops"] == pytest.approx(1e3 * speed["tflop_per_step"] / speed["step_ms"])

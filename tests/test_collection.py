@@ -51,12 +51,12 @@ def test_a_local_ray_cluster_gives_the_same_bytes(tmp_path):
 def test_several_orders_at_once_give_what_they_give_one_after_another(tmp_path):
     orders = [Order(**ORDER, source=source, episodes=2) for source in (Source.ROBOT_SUCCESS, Source.HUMAN_RECOVERY)]
     together, apart = EpisodeStore.create(tmp_path / "together"), EpisodeStore.create(tmp_path / "apart")
-    told = []
-    collect(orders, together, workers=2, on_progress=lambda order, done, total: told.append((order.source, done)))
+    reports = []
+    collect(orders, together, workers=2, on_progress=lambda order, done, total: reports.append((order.source, done)))
     for order in orders:
         collect([order], apart)
     assert contents(together.root) == contents(apart.root)
-    assert told == [
+    assert reports == [
         *((order.source, 0) for order in orders),
         *((order.source, done) for order in orders for done in (1, 2)),
     ]

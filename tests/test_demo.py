@@ -18,12 +18,12 @@ FEW = ["--robot-success", "1", "--robot-recovery", "1", "--human-recovery", "1"]
 def test_the_demo_collects_trains_tries_out_and_names_every_file_it_writes(tmp_path, capsys):
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), *TINY, *FEW]) == 0
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     for path in (out / "index.html", out / "summary.json", out / "report.html"):
-        assert f"wrote: {path}" in told.out
+        assert f"wrote: {path}" in output.out
         assert path.stat().st_size
-    assert f"next: open {out / 'index.html'}" in told.out
-    assert "Traceback" not in told.err
+    assert f"next: open {out / 'index.html'}" in output.out
+    assert "Traceback" not in output.err
     summary = json.loads((out / "summary.json").read_text())
     assert [policy["method"] for policy in summary["policies"]] == list(METHODS)
     assert [policy["episodes"]["human_recovery"] for policy in summary["policies"]] == [0, 0, 1]

@@ -32,60 +32,62 @@ def refusal(path) -> str:
 
 
 @pytest.fixture(scope="module")
-def told() -> Told:
+def expected() -> Told:
     return make_episode()
 
 
-def test_joints_pictures_and_openings_are_those_the_recorder_wrote(tmp_path, told):
-    write_raw(tmp_path / "episode_0.hdf5", told)
+def test_joints_pictures_and_openings_are_those_the_recorder_wrote(tmp_path, expected):
+    write_raw(tmp_path / "episode_0.hdf5", expected)
     recording = importer(tmp_path).load(0, None)
     log = recording.motion
     arms = np.delete(np.arange(14), [6, 13])
-    np.testing.assert_array_equal(log.state[:, arms], told.qpos[:, arms])
-    np.testing.assert_array_equal(log.action[:, arms], told.action[:, arms])
-    np.testing.assert_allclose(log.state[:, [6, 13]], told.opening_01, atol=1e-5)  # although scales differ
-    np.testing.assert_allclose(log.action[:, [6, 13]], told.opening_01, atol=1e-5)
+    np.testing.assert_array_equal(log.state[:, arms], expected.qpos[:, arms])
+    np.testing.assert_array_equal(log.action[:, arms], expected.action[:, arms])
+    np.testing.assert_allclose(log.state[:, [6, 13]], expected.opening_01, atol=1e-5)  # although scales differ
+    np.testing.assert_allclose(log.action[:, [6, 13]], expected.opening_01, atol=1e-5)
     np.testing.assert_allclose(np.diff(log.timestamps_s), 1 / 50)
     assert set(recording.cameras) == set(Camera)
     for camera, name in {Camera.HEAD: "cam_high", Camera.LEFT_WRIST: "cam_left_wrist"}.items():
         decoded = recording.cameras[camera].frames.decode().astype(int)
-        assert np.abs(decoded - told.pictures[name]).max() <= 12  # one JPEG at quality 90
+        assert np.abs(decoded - expected.pictures[name]).max() <= 12  # one JPEG at quality 90
 
 
-def test_effectors_are_forward_kinematics_of_what_was_measured_and_commanded(tmp_path, told):
-    write_raw(tmp_path / "episode_0.hdf5", told)
+def test_effectors_are_forward_kinematics_of_what_was_measured_and_commanded(tmp_path, expected):
+    write_raw(tmp_path / "episode_0.hdf5", expected)
     log = importer(tmp_path).load(0, None).motion
     poses = unpack(log.effector_action)
-    position_m, rotation = workcell_arms().effector_poses(told.action)
+    position_m, rotation = workcell_arms().effector_poses(expected.action)
     np.testing.assert_allclose(poses.position_m, position_m, atol=1e-9)
     np.testing.assert_allclose(poses.rotation, rotation, atol=1e-6)
-    np.testing.assert_allclose(log.effector_m, workcell_arms().effector_poses(told.qpos)[0], atol=1e-9)
+    np.testing.assert_allclose(log.effector_m, workcell_arms().effector_poses(expected.qpos)[0], atol=1e-9)
 
 
-def test_compressed_pictures_are_taken_byte_for_byte(tmp_path, told):
-    write_compressed(tmp_path / "episode_0.hdf5", told)
+def test_compressed_pictures_are_taken_byte_for_byte(tmp_path, expected):
+    write_compressed(tmp_path / "episode_0.hdf5", expected)
     recording = importer(tmp_path).load(0, None)
     frames = recording.cameras[Camera.RIGHT_WRIST].frames
-    assert [frames.encoded(index).tobytes() for index in range(len(frames))] == told.jpegs["cam_right_wrist"]
+    assert [frames.encoded(index).tobytes() for index in range(len(frames))] == expected.jpegs["cam_right_wrist"]
 
 
 @pytest.mark.parametrize("write", [write_raw, write_compressed])
 def test_pictures_with_red_and_blue_exchanged_come_right_when_it_is_said(tmp_path, write):
-    told = make_episode(frames=6)
+    expected = make_episode(frames=6)
     if write is write_raw:
-        swapped = Told(told.qpos, told.action, told.opening_01, {n: p[..., ::-1] for n, p in told.pictures.items()})
+        swapped = Told(
+            expected.qpos, expected.action, expected.opening_01, {n: p[..., ::-1] for n, p in expected.pictures.items()}
+        )
         write(tmp_path / "episode_0.hdf5", swapped)
     else:
-        write(tmp_path / "episode_0.hdf5", told, swap=True)
+        write(tmp_path / "episode_0.hdf5", expected, swap=True)
     wrong = importer(tmp_path).load(0, None).cameras[Camera.HEAD].frames[3].mean(axis=(0, 1))
     right = importer(tmp_path, channel_order="bgr").load(0, None).cameras[Camera.HEAD].frames[3].mean(axis=(0, 1))
     assert wrong[2] > 150 > 60 > wrong[0]
     assert right[0] > 150 > 60 > right[2]
 
 
-def test_dry_run_says_rate_order_grippers_arm_and_left_out_cameras_and_shows_both_orders(tmp_path, told, capsys):
+def test_dry_run_says_rate_order_grippers_arm_and_left_out_cameras_and_shows_both_orders(tmp_path, expected, capsys):
     (tmp_path / "set").mkdir()
-    write_raw(tmp_path / "set" / "episode_0.hdf5", told, base=True)
+    write_raw(tmp_path / "set" / "episode_0.hdf5", expected, base=True)
     sheet = tmp_path / "sheet.png"
     where = ["--format", "aloha", "--task", "cube_stack", "--source", "robot_success"]
     assert main(["import", str(tmp_path / "set"), *where, "--dry-run", "--sheet", str(sheet)]) == 0
@@ -107,15 +109,15 @@ def _png(path) -> np.ndarray:
         return next(container.decode(video=0)).to_ndarray(format="rgb24")
 
 
-def test_gripper_range_that_is_given_wins_over_the_data_sets_own(tmp_path, told):
+def test_gripper_range_that_is_given_wins_over_the_data_sets_own(tmp_path, expected):
     from dataclasses import replace
 
     from egorecovery.capture.formats.grippers import parse_ranges
 
-    write_raw(tmp_path / "episode_0.hdf5", told)
+    write_raw(tmp_path / "episode_0.hdf5", expected)
     wanted = replace(WANTED, grippers=parse_ranges(["action=1.4,-0.6"]))  # a handle that closes as it rises
     log = open_paths([tmp_path], wanted, AlohaOptions()).load(0, None).motion
-    np.testing.assert_allclose(log.action[:, 6], 1 - told.opening_01[:, 0], atol=1e-5)
+    np.testing.assert_allclose(log.action[:, 6], 1 - expected.opening_01[:, 0], atol=1e-5)
     assert ACTION_GRIPPER == (-0.6, 1.4)
 
 
@@ -127,17 +129,17 @@ def test_gripper_range_that_makes_no_sense_is_refused(text):
         parse_ranges([text])
 
 
-def test_grippers_that_never_move_need_a_given_range(tmp_path, told):
-    still = Told(told.qpos.copy(), told.action, told.opening_01, told.pictures)
+def test_grippers_that_never_move_need_a_given_range(tmp_path, expected):
+    still = Told(expected.qpos.copy(), expected.action, expected.opening_01, expected.pictures)
     still.qpos[:, [6, 13]] = 0.03
     write_raw(tmp_path / "episode_0.hdf5", still)
     with pytest.raises(RecordingError, match="--gripper-range state=CLOSED,OPEN"):
         importer(tmp_path)
 
 
-def test_episode_2_comes_before_episode_10_and_files_keep_their_numbers(tmp_path, told):
+def test_episode_2_comes_before_episode_10_and_files_keep_their_numbers(tmp_path, expected):
     for number in (10, 2):
-        write_raw(tmp_path / f"episode_{number}.hdf5", told)
+        write_raw(tmp_path / f"episode_{number}.hdf5", expected)
     found = importer(tmp_path)
     assert [found.load(index, None).id.rsplit("-", 1)[1] for index in range(2)] == ["000002", "000010"]
 
@@ -162,9 +164,14 @@ def test_tiny_policy_trains_on_an_imported_aloha_set(tmp_path):
     assert list(run.rglob("*.safetensors"))
 
 
-def test_episode_without_a_camera_of_the_others_is_refused_and_the_rest_go_on(tmp_path, told):
-    write_raw(tmp_path / "episode_0.hdf5", told)
-    less = Told(told.qpos, told.action, told.opening_01, {k: v for k, v in told.pictures.items() if k != "cam_high"})
+def test_episode_without_a_camera_of_the_others_is_refused_and_the_rest_go_on(tmp_path, expected):
+    write_raw(tmp_path / "episode_0.hdf5", expected)
+    less = Told(
+        expected.qpos,
+        expected.action,
+        expected.opening_01,
+        {k: v for k, v in expected.pictures.items() if k != "cam_high"},
+    )
     write_raw(tmp_path / "episode_1.hdf5", less)
     found = importer(tmp_path)
     assert found.load(0, None).cameras
@@ -173,9 +180,9 @@ def test_episode_without_a_camera_of_the_others_is_refused_and_the_rest_go_on(tm
 
 
 @pytest.fixture
-def episode(tmp_path, told):
+def episode(tmp_path, expected):
     path = tmp_path / "episode_0.hdf5"
-    write_raw(path, told)
+    write_raw(path, expected)
     return path
 
 
@@ -252,13 +259,13 @@ def test_chunk_that_inflates_beyond_its_size_is_refused(episode):
     assert "inflates to more than" in refusal(episode)
 
 
-def test_gzip_with_shuffle_is_read_like_any_other(episode, told):
+def test_gzip_with_shuffle_is_read_like_any_other(episode, expected):
     rewrite(
         episode,
         "action",
         lambda f, old: f.create_dataset("action", data=old, compression="gzip", shuffle=True, fletcher32=True),
     )
-    np.testing.assert_array_equal(importer(episode).load(0, None).motion.action[:, 0], told.action[:, 0])
+    np.testing.assert_array_equal(importer(episode).load(0, None).motion.action[:, 0], expected.action[:, 0])
 
 
 def test_filter_that_needs_a_plugin_is_refused(episode):
@@ -297,25 +304,25 @@ def test_missing_field_is_refused_by_its_name(episode):
     assert "observations/qpos is missing" in refusal(episode)
 
 
-def test_compress_len_that_cuts_a_picture_is_refused(tmp_path, told):
+def test_compress_len_that_cuts_a_picture_is_refused(tmp_path, expected):
     path = tmp_path / "episode_0.hdf5"
-    write_compressed(path, told)
+    write_compressed(path, expected)
     with h5py.File(path, "r+") as file:
         file["compress_len"][0, 5] -= 10
     assert "differs in 1 of 60, first at frame 5" in refusal(path)
 
 
-def test_rows_of_compress_len_may_stand_in_the_recorders_own_order(tmp_path, told):
+def test_rows_of_compress_len_may_stand_in_the_recorders_own_order(tmp_path, expected):
     path = tmp_path / "episode_0.hdf5"
-    write_compressed(path, told)
+    write_compressed(path, expected)
     with h5py.File(path, "r+") as file:
         file["compress_len"][...] = file["compress_len"][...][::-1]
     assert len(importer(path).load(0, None).cameras[Camera.HEAD].frames) == 60
 
 
-def test_picture_that_declares_billions_of_pixels_is_refused_unread(tmp_path, told):
+def test_picture_that_declares_billions_of_pixels_is_refused_unread(tmp_path, expected):
     path = tmp_path / "episode_0.hdf5"
-    write_compressed(path, told)
+    write_compressed(path, expected)
     with h5py.File(path, "r+") as file:
         row = file["observations/images/cam_high"][0]
         start = row.tobytes().index(b"\xff\xc0") + 5  # height and width in the frame header
@@ -336,11 +343,11 @@ def test_truncated_file_and_a_text_file_are_refused_and_leave_no_store_behind(tm
 
 
 @pytest.mark.parametrize("names", [("episode_0", "episode_1", "episode_2"), ("cup", "disk", "spoon")])
-def test_a_file_that_is_mended_is_added_and_changes_no_other_episode(tmp_path, told, names, capsys):
+def test_a_file_that_is_mended_is_added_and_changes_no_other_episode(tmp_path, expected, names, capsys):
     home = tmp_path / "set"
     home.mkdir()
     for name in names:
-        write_raw(home / f"{name}.hdf5", told)
+        write_raw(home / f"{name}.hdf5", expected)
     whole = (home / f"{names[1]}.hdf5").read_bytes()
     (home / f"{names[1]}.hdf5").write_bytes(whole[:-5000])
     said = ["--format", "aloha", "--task", "cube_stack", "--source", "robot_success", "--workers", "1"]

@@ -58,7 +58,7 @@ def refusal(path, wanted=ROBOT) -> str:
 
 
 def test_robot_poses_pictures_and_grippers_come_without_padding(tmp_path):
-    told = write_episode(tmp_path / "ep.zarr", robot_numbers())
+    expected = write_episode(tmp_path / "ep.zarr", robot_numbers())
     recording = importer(tmp_path / "ep.zarr").load(0, None)
     log = recording.motion
     assert isinstance(log, RobotLog)
@@ -72,7 +72,7 @@ def test_robot_poses_pictures_and_grippers_come_without_padding(tmp_path):
     assert log.effector_state is None
     for ours, theirs in zip(Camera, CAMERAS, strict=True):
         frames = recording.cameras[ours].frames
-        assert [frames.encoded(index).tobytes() for index in range(len(frames))] == told[theirs]
+        assert [frames.encoded(index).tobytes() for index in range(len(frames))] == expected[theirs]
 
 
 def test_angles_that_pass_half_a_turn_are_between_their_neighbours_on_the_grid(tmp_path):
@@ -126,13 +126,13 @@ def test_transform_and_tool_axes_place_both_arms_and_give_effector_space(tmp_pat
 
 
 def test_authors_robot_joints_give_effectors_by_forward_kinematics(tmp_path):
-    told = make_episode(frames=FRAMES)
-    numbers = authors_robot_numbers(told.qpos, told.action)
+    expected = make_episode(frames=FRAMES)
+    numbers = authors_robot_numbers(expected.qpos, expected.action)
     write_episode(tmp_path / "ep.zarr", numbers, ("images.cam_high",), embodiment=4711)
     log = importer(tmp_path / "ep.zarr").load(0, None).motion
-    np.testing.assert_array_equal(log.state[:, :6], told.qpos[:, :6])
-    np.testing.assert_allclose(log.action[:, 6], told.opening_01[:, 0], atol=1e-5)
-    np.testing.assert_allclose(log.effector_m, workcell_arms().effector_poses(told.qpos)[0], atol=1e-9)
+    np.testing.assert_array_equal(log.state[:, :6], expected.qpos[:, :6])
+    np.testing.assert_allclose(log.action[:, 6], expected.opening_01[:, 0], atol=1e-5)
+    np.testing.assert_allclose(log.effector_m, workcell_arms().effector_poses(expected.qpos)[0], atol=1e-9)
 
 
 def test_keypoints_of_people_are_put_in_order_and_marked_ones_are_not_seen(tmp_path):

@@ -333,8 +333,8 @@ def test_more_successes_on_the_same_starts_hold(two_methods):
     assert found["interval"] == compared["interval"]
     assert "EgoRecovery 80.0% (16/20) against Direct human recovery mix 20.0% (4/20) is +60.0 points" in found["words"]
     assert found["words"].startswith("Holds: ")
-    for told in (html, text):
-        assert "EgoRecovery 80.0% (16/20)" in told
+    for page in (html, text):
+        assert "EgoRecovery 80.0% (16/20)" in page
 
 
 def test_fewer_successes_on_the_same_starts_contradict(tmp_path):
@@ -806,8 +806,8 @@ def test_the_youngest_revision_is_checked_out_and_the_others_and_what_was_not_co
     for seed, revision in enumerate(("ccc3333", "aaa1111-dirty", None)):
         made = {"revision": revision, "finished_at": f"2026-11-16T1{seed}:00:00+00:00"}
         add_cell(out, "egorecovery", initial=solved(3), recovery=solved(3), seed=seed, **made)
-    told = "git checkout aaa1111  # some cells were made at ccc3333; with changes that were not committed"
-    assert report_of(out)[0]["commands"][0] == told
+    checkout = "git checkout aaa1111  # some cells were made at ccc3333; with changes that were not committed"
+    assert report_of(out)[0]["commands"][0] == checkout
 
 
 def test_the_same_folder_gives_the_same_report(two_methods):

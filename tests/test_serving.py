@@ -21,7 +21,7 @@ from egorecovery.serving.access import AccessRules, read_api_key  # noqa: E402
 from egorecovery.serving.client import PolicyClient  # noqa: E402
 from egorecovery.serving.json_log import log, write_json_logs  # noqa: E402
 from egorecovery.serving.served_policy import at_client_rate, steps_at  # noqa: E402
-from egorecovery.serving.server import ServerSettings  # noqa: E402
+from egorecovery.serving.server_settings import ServerSettings  # noqa: E402
 from egorecovery.workcell.kinematics import HOME, workcell_arms  # noqa: E402
 from evaluation_fakes import Swayer  # noqa: E402
 from policy_server import served  # noqa: E402
@@ -59,11 +59,11 @@ def fetched(server, path: str, **headers: str) -> tuple[int, str]:
 
 def test_a_server_says_on_connecting_what_it_wants_and_what_it_answers(server):
     with server.client() as client:
-        told = client.metadata
-    assert told.cameras == ("head", "left_wrist", "right_wrist")
-    assert (told.action_hz, told.horizon, told.action_dim, told.state_dim) == (25.0, HORIZON, 14, 14)
-    assert (told.image_size, told.picture_fit, told.action_space) == (SIZE, "exact", "joint")
-    assert (told.model, told.checkpoint) == ("tiny 0", "0" * 64)
+        metadata = client.metadata
+    assert metadata.cameras == ("head", "left_wrist", "right_wrist")
+    assert (metadata.action_hz, metadata.horizon, metadata.action_dim, metadata.state_dim) == (25.0, HORIZON, 14, 14)
+    assert (metadata.image_size, metadata.picture_fit, metadata.action_space) == (SIZE, "exact", "joint")
+    assert (metadata.model, metadata.checkpoint) == ("tiny 0", "0" * 64)
 
 
 def test_a_chunk_is_what_the_policy_decides_without_a_server(server, source, rng):

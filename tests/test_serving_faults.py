@@ -25,7 +25,8 @@ from egorecovery.episodes import Camera  # noqa: E402
 from egorecovery.errors import ServerError  # noqa: E402
 from egorecovery.serving.client import PolicyClient  # noqa: E402
 from egorecovery.serving.loading import PolicySettings, load_served  # noqa: E402
-from egorecovery.serving.server import ServerSettings, serving  # noqa: E402
+from egorecovery.serving.server import serving  # noqa: E402
+from egorecovery.serving.server_settings import ServerSettings  # noqa: E402
 from egorecovery.serving.wire import Limits, encode  # noqa: E402
 from evaluation_fakes import Spoiler, Swayer  # noqa: E402
 from policy_server import Client, served  # noqa: E402

@@ -144,17 +144,17 @@ def test_annotator_killed_at_50_random_points_loses_no_acknowledged_revision(tmp
 def test_run_killed_before_any_change_of_any_file_is_taken_up_by_the_next_without_help(tmp_path):
     """Random kills rarely hit the short gaps between two steps; these victims die in all of them."""
     command = [sys.executable, VICTIM, "die-before-each", tmp_path]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert told[-1] == "ended 0", "the last victim must have lived through all its steps"
-    killed = [Path(line.removeprefix("killed ")) for line in told if line.startswith("killed ")]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert lines[-1] == "ended 0", "the last victim must have lived through all its steps"
+    killed = [Path(line.removeprefix("killed ")) for line in lines if line.startswith("killed ")]
     assert len(killed) >= 20, "making a store and adding an episode takes at least so many steps"
     wanted = tiny_episode("e", cameras=0)
     for root in killed:
         store = EpisodeStore.create(root)
         assert store.folders() == store.ids(), root
-        assert f"added {root}" not in told or store.ids() == ["e"], root
+        assert f"added {root}" not in lines or store.ids() == ["e"], root
         history = AnnotationJournal(store.annotations_path).history()
-        assert (f"saved {root}" in told) <= len(history) <= 1, root  # the anchor may be what the kill left out
+        assert (f"saved {root}" in lines) <= len(history) <= 1, root  # the anchor may be what the kill left out
         with store.writing() as writer:
             writer.add(wanted)
         assert [attempt.episode for attempt in store.collection.attempts()] == ["e"], root

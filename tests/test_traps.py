@@ -130,9 +130,9 @@ def test_one_damaged_episode_hides_no_other_from_inspect(store, capsys):
     header = store.root / "episodes" / damaged / "episode.zarr" / "cameras" / "head" / "offsets" / "zarr.json"
     header.write_bytes(header.read_bytes()[:-50])
     assert main(["inspect", str(store.root)]) == 1
-    told = capsys.readouterr()
-    assert damaged in told.err
-    assert all(other in told.out for other in others)
+    output = capsys.readouterr()
+    assert damaged in output.err
+    assert all(other in output.out for other in others)
 
 
 def test_a_damaged_episode_keeps_nobody_from_adding_others(store):

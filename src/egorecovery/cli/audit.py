@@ -49,8 +49,8 @@ class Audit:
             return 0
         if not audits:
             console.print("no attempt with known times is logged there yet")
-        for one in audits:
-            show(one)
+        for audited in audits:
+            show(audited)
         if ledger.untimed:
             console.print(
                 f"not counted: {ledger.untimed} imported attempts whose data do not say when they were made "
@@ -73,9 +73,9 @@ class Audit:
         self.out.mkdir(parents=True, exist_ok=True)
         wrote = [self.out / "audit.json"]
         write_file(wrote[0], json.dumps(plain(audits, untimed), indent=2).encode())
-        for one in audits:
-            wrote.append(self.out / ("hour_simulated.png" if one.simulated else "hour.png"))
-            draw_hour(one, wrote[-1])
+        for audited in audits:
+            wrote.append(self.out / ("hour_simulated.png" if audited.simulated else "hour.png"))
+            draw_hour(audited, wrote[-1])
         return wrote
 
 
@@ -171,7 +171,7 @@ def hour_table(audited: "Audited") -> "Table":
 def plain(audits: "list[Audited]", untimed: int) -> dict[str, object]:
     from egorecovery.audit.accounts import paper_rates
 
-    counted = [_plain(one) for one in audits]
+    counted = [_plain(audited) for audited in audits]
     return {"audits": counted, "attempts_without_times": untimed, "paper": _summary(paper_rates())}
 
 

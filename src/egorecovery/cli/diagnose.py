@@ -56,7 +56,7 @@ class Diagnose:
         opened = open_runs([*self.runs, *([self.compare] if self.compare else [])], self.task)
         runs, compare = opened[: len(self.runs)], opened[-1] if self.compare else None
         with progress_bar(f"Diagnosing {self.task}", "parts") as advance:
-            found = diagnose(
+            diagnosis = diagnose(
                 store,
                 self.task,
                 runs,
@@ -66,15 +66,15 @@ class Diagnose:
                 device=self.device,
                 progress=lambda what, done, total: advance(done, total),
             )
-        written = found.write(self.folder)
+        written = diagnosis.write(self.folder)
         if self.json:
-            print_json(found.to_json())
+            print_json(diagnosis.to_json())
         else:
             following = training_command(self.store, self.task, {row["source"] for row in store_rows(store)})
             if self.runs:
                 following = f"egorecovery evaluate {self.runs[0]} --task {self.task}"
-            _show(found, written, following)
-        return 0 if found.found else 1
+            _show(diagnosis, written, following)
+        return 0 if diagnosis.found else 1
 
     @property
     def folder(self) -> Path:
@@ -89,15 +89,15 @@ class Diagnose:
         return shlex.join([*parts, "--out", str(self.folder)])
 
 
-def _show(found: "Diagnosis", written: Path, following: str) -> None:
+def _show(diagnosis: "Diagnosis", written: Path, following: str) -> None:
     from rich.box import SIMPLE
     from rich.table import Table
 
     from egorecovery.cli.console import console
     from egorecovery.experiments.diagnostic_rows import rows
 
-    shown = rows(found.to_json())
-    table = Table(title=f"diagnostics of {found.record['task']}", title_justify="left", box=SIMPLE, pad_edge=False)
+    shown = rows(diagnosis.to_json())
+    table = Table(title=f"diagnostics of {diagnosis.record['task']}", title_justify="left", box=SIMPLE, pad_edge=False)
     with_paper = any(row.paper for row in shown)
     table.add_column("", ratio=5, overflow="fold")
     table.add_column("here", ratio=3, overflow="fold")
@@ -109,12 +109,12 @@ def _show(found: "Diagnosis", written: Path, following: str) -> None:
             table.add_row(f"{row.group}:", *[""] * (1 + with_paper))
         table.add_row(row.what, row.here, *([row.paper] if with_paper else []))
         group = row.group
-    if found.found:
+    if diagnosis.found:
         console.print(table)
-    for one in found.missing:
-        console.print(f"not computed: {one.what}: {one.reason}", soft_wrap=True)
-    for words in found.notes:
+    for missing in diagnosis.missing:
+        console.print(f"not computed: {missing.what}: {missing.reason}", soft_wrap=True)
+    for words in diagnosis.notes:
         console.print(f"note: {words}", soft_wrap=True)
-    for path in (written, *(written.with_name(f"{name}.png") for name in sorted(found.figures))):
+    for path in (written, *(written.with_name(f"{name}.png") for name in sorted(diagnosis.figures))):
         console.print(f"wrote: {path}", soft_wrap=True)
     console.print(f"next: {following}", soft_wrap=True)

@@ -161,12 +161,12 @@ class Experiment:
 
         if not ExperimentFolder(self.out).done():
             return True
-        told = _report_on(self.out)
-        console.print(told, soft_wrap=True)
-        if told.startswith(REPORTED):
+        message = _report_on(self.out)
+        console.print(message, soft_wrap=True)
+        if message.startswith(REPORTED):
             for name in ("report.md", "report.json"):
                 console.print(f"wrote: {self.out / name}", soft_wrap=True)
-        return told.startswith(REPORTED)
+        return message.startswith(REPORTED)
 
     def _chosen(self) -> dict[str, Any]:
         from egorecovery.evaluation import EvaluationProtocol, bench_protocol, paper_protocol

@@ -117,14 +117,14 @@ class Import:
             if writer.recovered:
                 messages.print(f"took over from {writer.recovered}, which ended without finishing")
             advance(0, len(importer.places()))
-            for one in import_episodes(writer, importer, rules, workers=self.workers or cores()):
-                imported.append(one)
+            for recording in import_episodes(writer, importer, rules, workers=self.workers or cores()):
+                imported.append(recording)
                 advance(len(imported), len(importer.places()))
             if self.format == "recordings":
                 adopt_logs(writer.store, map(Path, importer.places()))
         show(imported, self.out, as_json=self.json)
-        failed = any(one.outcome in (Outcome.CLASHING, Outcome.UNREADABLE) for one in imported)
-        return 1 if failed or not any(one.accepted for one in imported) else 0
+        failed = any(recording.outcome in (Outcome.CLASHING, Outcome.UNREADABLE) for recording in imported)
+        return 1 if failed or not any(recording.accepted for recording in imported) else 0
 
     def _picture_fit(self) -> "PictureFit | None":
         from egorecovery.capture import PictureFit

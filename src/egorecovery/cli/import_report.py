@@ -39,15 +39,15 @@ def show(imported: Sequence[Imported], store: Path, *, as_json: bool) -> None:
     if as_json:
         print_json(_summary(imported))
         return
-    counts = Counter(one.outcome for one in imported)
+    counts = Counter(recording.outcome for recording in imported)
     shown = [outcome for outcome in Outcome if counts[outcome] or outcome is Outcome.ACCEPTED]
     console.print(", ".join(f"{counts[outcome]} {outcome}" for outcome in shown))
     for outcome in (Outcome.DISCARDED, Outcome.CLASHING, Outcome.UNREADABLE):
-        for one in (one for one in imported if one.outcome is outcome):
-            what = "" if outcome is Outcome.UNREADABLE else f"{one.name}: "  # those name their file
-            console.print(f"  {outcome} {what}{'; '.join(one.reasons)}", soft_wrap=True)
+        for recording in (recording for recording in imported if recording.outcome is outcome):
+            what = "" if outcome is Outcome.UNREADABLE else f"{recording.name}: "  # those name their file
+            console.print(f"  {outcome} {what}{'; '.join(recording.reasons)}", soft_wrap=True)
     console.print(f"store: {store}", soft_wrap=True)
-    if not any(one.accepted for one in imported):
+    if not any(recording.accepted for recording in imported):
         console.print("nothing new is in it: mend what is named above, then run the same command again")
         console.print(f"next: egorecovery inspect {store}", soft_wrap=True)
         return
@@ -59,17 +59,17 @@ def _next(imported: Sequence[Imported], store: Path) -> str:
     from egorecovery.episodes import EpisodeStore
 
     there = EpisodeStore(store)
-    if any(there.card(one.name).source.is_recovery for one in imported if one.accepted):
+    if any(there.card(recording.name).source.is_recovery for recording in imported if recording.accepted):
         return f"egorecovery annotate {store}"
     return f"egorecovery label {store}"
 
 
 def _summary(imported: Sequence[Imported]) -> dict[str, object]:
-    by = {outcome: [one for one in imported if one.outcome is outcome] for outcome in Outcome}
+    by = {outcome: [recording for recording in imported if recording.outcome is outcome] for outcome in Outcome}
     return {
-        "accepted": [one.name for one in by[Outcome.ACCEPTED]],
-        "already_there": [one.name for one in by[Outcome.ALREADY_THERE]],
-        "discarded": {one.name: list(one.reasons) for one in by[Outcome.DISCARDED]},
-        "clashing": {one.where: "; ".join(one.reasons) for one in by[Outcome.CLASHING]},
-        "unreadable": {one.where: "; ".join(one.reasons) for one in by[Outcome.UNREADABLE]},
+        "accepted": [recording.name for recording in by[Outcome.ACCEPTED]],
+        "already_there": [recording.name for recording in by[Outcome.ALREADY_THERE]],
+        "discarded": {recording.name: list(recording.reasons) for recording in by[Outcome.DISCARDED]},
+        "clashing": {recording.where: "; ".join(recording.reasons) for recording in by[Outcome.CLASHING]},
+        "unreadable": {recording.where: "; ".join(recording.reasons) for recording in by[Outcome.UNREADABLE]},
     }

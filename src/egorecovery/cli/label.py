@@ -67,11 +67,11 @@ def _compare(store: "EpisodeStore", *, as_json: bool) -> int:
     from egorecovery.capture.formats.egoverse_labels import compared
     from egorecovery.cli.console import console, print_json
 
-    found = list(compared(store))
+    comparisons = list(compared(store))
     if as_json:
-        print_json([asdict(one) for one in found])
+        print_json([asdict(comparison) for comparison in comparisons])
         return 0
-    if not found:
+    if not comparisons:
         console.print("no episode has both: labels that it came with, and ours")
         console.print(f"next: egorecovery inspect {store.root}", soft_wrap=True)
         return 0
@@ -79,13 +79,14 @@ def _compare(store: "EpisodeStore", *, as_json: bool) -> int:
     table.add_column("episode", overflow="fold")
     for heading in ("recovery\nagrees", "boundary\ntheirs-ours", "intent\nvalid", "window\nvalid", "intent\ncorr."):
         table.add_column(heading, justify="right")
-    for one in found:
-        shares = [_share(each) for each in (one.recovery_agreement, one.intent_valid_agreement, one.window_agreement)]
-        apart = "-" if one.boundary_difference_s is None else f"{one.boundary_difference_s:+.2f} s"
-        alike = "-" if one.intent_correlation is None else f"{one.intent_correlation:+.2f}"
-        table.add_row(one.episode, shares[0], apart, *shares[1:], alike)
+    for comparison in comparisons:
+        agreements = (comparison.recovery_agreement, comparison.intent_valid_agreement, comparison.window_agreement)
+        shares = [_share(agreement) for agreement in agreements]
+        apart = "-" if comparison.boundary_difference_s is None else f"{comparison.boundary_difference_s:+.2f} s"
+        alike = "-" if comparison.intent_correlation is None else f"{comparison.intent_correlation:+.2f}"
+        table.add_row(comparison.episode, shares[0], apart, *shares[1:], alike)
     console.print(table)
-    console.print(f"next: egorecovery inspect {store.root} --episode {found[0].episode}", soft_wrap=True)
+    console.print(f"next: egorecovery inspect {store.root} --episode {comparisons[0].episode}", soft_wrap=True)
     return 0
 
 

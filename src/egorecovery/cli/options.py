@@ -100,15 +100,15 @@ def _options(verb: type, heading: str) -> Iterator[Option]:
     hints, words = get_type_hints(verb, include_extras=True), _field_words(verb)
     for field in fields(verb):
         heading = headings.get(field.name, heading)
-        annotation, told = _unwrapped(hints[field.name])
-        if OmitArgPrefixes in told:  # settings of their own, such as those of one data format
+        annotation, markers = _unwrapped(hints[field.name])
+        if OmitArgPrefixes in markers:  # settings of their own, such as those of one data format
             title = (inspect.getdoc(annotation) or "").rstrip(".")
-            yield from (replace(one, field=f"{field.name}.{one.field}") for one in _options(annotation, title))
+            yield from (replace(option, field=f"{field.name}.{option.field}") for option in _options(annotation, title))
             continue
-        named = [name for each in told if (name := getattr(each, "name", None)) and each is not Positional]
+        named = [name for marker in markers if (name := getattr(marker, "name", None)) and marker is not Positional]
         given = next(iter(named), field.name)
-        positional = Positional in told
-        shown = next((each.metavar for each in told if getattr(each, "metavar", None)), None)
+        positional = Positional in markers
+        shown = next((marker.metavar for marker in markers if getattr(marker, "metavar", None)), None)
         values, kind, choices = _shape(annotation)
         bare = field.default is MISSING and field.default_factory is MISSING
         default = field.default_factory() if field.default_factory is not MISSING else field.default
@@ -153,10 +153,10 @@ def _field_words(verb: type) -> dict[str, str]:
     """The string below each field, a line for each of its paragraphs."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(verb))).body
     assert isinstance(body, ast.ClassDef)
-    found = {}
+    words = {}
     for field, below in zip(body.body, body.body[1:], strict=False):
         match field, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
                 paragraphs = inspect.cleandoc(said).split("\n\n")
-                found[name] = "\n".join(" ".join(each.split()) for each in paragraphs)
-    return found
+                words[name] = "\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    return words

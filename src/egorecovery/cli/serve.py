@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from egorecovery.kinematics.arms import Arms
     from egorecovery.serving.loading import PolicySettings
     from egorecovery.serving.served_policy import ServedPolicy
-    from egorecovery.serving.server import PolicyServer, ServerSettings
+    from egorecovery.serving.server import PolicyServer
+    from egorecovery.serving.server_settings import ServerSettings
 
 BATCH = {"cpu": 1, "cuda": 16}  # on a processor batches gain little, and padding costs time
 
@@ -77,7 +78,7 @@ class Serve:
             from egorecovery.policy.device import pick_device
             from egorecovery.serving.access import AccessRules, read_api_key
             from egorecovery.serving.loading import PolicySettings
-            from egorecovery.serving.server import ServerSettings
+            from egorecovery.serving.server_settings import ServerSettings
         except ImportError as error:
             raise ServingError(f"serving needs {error.name}: pip install 'egorecovery[policy,serving]'") from None
         key = read_api_key(self.api_key_file) if self.api_key_file else None

@@ -37,11 +37,11 @@ class Verify:
         folder = self.store.resolve() if self.store.is_symlink() else self.store
         damages, notes, checked = _checker(folder)(folder)
         if self.json:
-            damage = [{name: str(value) for name, value in vars(each).items()} for each in damages]
-            print_json({"checked": checked, "damages": damage, "notes": notes})
+            listed = [{name: str(value) for name, value in vars(damage).items()} for damage in damages]
+            print_json({"checked": checked, "damages": listed, "notes": notes})
             return 1 if damages else 0
-        for each in damages:
-            console.print(str(each), soft_wrap=True)
+        for damage in damages:
+            console.print(str(damage), soft_wrap=True)
         for note in notes:
             messages.print(note, soft_wrap=True)
         console.print(f"{checked} checked, {len(damages)} damaged files")

@@ -47,9 +47,9 @@ class Watch:
                     f"{run} is a store of episodes: 'egorecovery annotate {run}' shows them; to watch rollouts, name a "
                     "run that was evaluated"
                 )
-            found = rollout_videos(run)
-            rollouts += found.rollouts
-            for sentence in found.left_out:
+            videos = rollout_videos(run)
+            rollouts += videos.rollouts
+            for sentence in videos.left_out:
                 console.print(f"left out: {sentence}", soft_wrap=True)
         if not rollouts:
             beside = [path for run in self.runs for path in filmed_beside(run)]

@@ -119,5 +119,5 @@ def _group(policies: Sequence[Mapping[str, Any]], labels: Sequence[str], regime:
                 "rollouts": rate["rollouts"],
             }
         )
-    told = "; ".join(f"{bar['label']}: {bar['successes']} of {bar['rollouts']}" for bar in bars)
-    return {"title": STARTS[regime], "aria": f"{STARTS[regime]}. {told}", "bars": bars}
+    spoken = "; ".join(f"{bar['label']}: {bar['successes']} of {bar['rollouts']}" for bar in bars)
+    return {"title": STARTS[regime], "aria": f"{STARTS[regime]}. {spoken}", "bars": bars}

@@ -88,10 +88,10 @@ def cards_by_method(folder: ExperimentFolder, plan: DemoPlan) -> dict[str, tuple
 def _checkpoint(folder: ExperimentFolder, card: Mapping[str, Any]) -> Path:
     from egorecovery.policy.checkpoint import latest
 
-    found = latest(folder.training(card["training_id"]) / "checkpoints")
-    if found is None:
+    checkpoint = latest(folder.training(card["training_id"]) / "checkpoints")
+    if checkpoint is None:
         raise EgoRecoveryError(
             f"{folder.training(card['training_id'])} has no checkpoint: the policy cannot be filmed; remove "
             f"{folder.root} and run the demo again"
         )
-    return found
+    return checkpoint

@@ -182,8 +182,8 @@ class EpisodeStore:
     def damaged_among(self, identifiers: Sequence[str]) -> dict[str, str]:
         """Episodes whose bytes are not what was written, and why. Bytes are read once per revision of an episode."""
         missing = {name: f"{self.root} has no episode {name!r}" for name in identifiers if not is_episode_id(name)}
-        found = missing | self._content.damages([name for name in identifiers if name not in missing])
-        return {name: found[name] for name in identifiers if name in found}
+        problems = missing | self._content.damages([name for name in identifiers if name not in missing])
+        return {name: problems[name] for name in identifiers if name in problems}
 
     def require_intact(self, identifiers: Sequence[str]) -> None:
         for problem in self.damaged_among(identifiers).values():
@@ -207,11 +207,11 @@ class EpisodeStore:
         """Every file of an episode that is not what was written."""
         folder = self.root / "episodes" / identifier
         try:
-            found = Manifest.read(inside(self.root, "episodes", identifier)).damages(folder)
+            damages = Manifest.read(inside(self.root, "episodes", identifier)).damages(folder)
         except (StoreDamaged, OSError) as error:
             return [Damage(folder / MANIFEST, str(error))]
-        if found:
-            return found
+        if damages:
+            return damages
         try:
             self.read(identifier)  # intact, and perhaps not what we write all the same
         except (EgoRecoveryError, OSError) as error:
@@ -222,32 +222,32 @@ class EpisodeStore:
 
     def damages_beside_episodes(self) -> list[Damage]:
         """A damaged header or log, accepted episodes that are gone, episodes the log has lost."""
-        found = []
+        damages = []
         try:
             self._require_format()
         except (StoreError, OSError) as error:
-            found.append(Damage(self.root / STORE, str(error)))
-        found += self._strange_names()
+            damages.append(Damage(self.root / STORE, str(error)))
+        damages += self._strange_names()
         log, path = self.collection, self.collection.journal.path
         problems = log.journal.problems()
-        found += [Damage(path, problem) for problem in problems]
+        damages += [Damage(path, problem) for problem in problems]
         try:
             folders, there = set(self.folders()), set(self.ids())
         except (StoreError, OSError) as error:
-            return [*found, Damage(self.root / "episodes", str(error))]
+            return [*damages, Damage(self.root / "episodes", str(error))]
         if problems:
-            return found
+            return damages
         accepted = {attempt.episode for attempt in log.attempts() if attempt.accepted}
         missing = sorted(accepted - folders)
-        found += [Damage(self.root / "episodes" / name, "is missing, though it was accepted") for name in missing]
+        damages += [Damage(self.root / "episodes" / name, "is missing, though it was accepted") for name in missing]
         unlogged = there - accepted
         if len(unlogged) > 1:  # one may be unlogged by a kill; the next writer logs it
-            found.append(Damage(path, f"lacks {len(unlogged)} episodes of the store: lines were lost"))
-        return found
+            damages.append(Damage(path, f"lacks {len(unlogged)} episodes of the store: lines were lost"))
+        return damages
 
     def _strange_names(self) -> list[Damage]:
         """What lies among the episodes and is none, and what dead writers left."""
-        found = []
+        damages = []
         for folder, problem, advice in (
             ("episodes", "is no folder of an episode", "remove it"),
             (".drafts", "was left by a writer that was killed", "the next writer removes it"),
@@ -255,13 +255,13 @@ class EpisodeStore:
             try:
                 names = names_in(self.root / folder)
             except (StoreError, OSError) as error:
-                found.append(Damage(self.root / folder, str(error), "put a folder in its place"))
+                damages.append(Damage(self.root / folder, str(error), "put a folder in its place"))
                 continue
             paths = [self.root / folder / name for name in names]
             if folder == "episodes":
                 paths = [path for path in paths if not (is_episode_id(path.name) and is_folder(path))]
-            found += [Damage(path, problem, advice) for path in paths]
-        return found + [Damage(*leftover) for leftover in leftovers(self.root)]
+            damages += [Damage(path, problem, advice) for path in paths]
+        return damages + [Damage(*leftover) for leftover in leftovers(self.root)]
 
 
 def _no_store(root: Path) -> str:

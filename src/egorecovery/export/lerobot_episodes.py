@@ -35,7 +35,7 @@ def columns(episode: Episode, labels: FrameLabels | None) -> dict[str, ndarray]:
     frames = len(episode)
     success = np.zeros((frames, 1), bool)
     success[-1] = True  # only attempts that were carried through are in a store
-    found = {
+    values = {
         "observation.state": np.asarray(episode.state),
         "action": np.asarray(episode.action),
         EFFECTORS[0]: np.asarray(episode.effector_m).reshape(frames, 6),
@@ -43,16 +43,16 @@ def columns(episode: Episode, labels: FrameLabels | None) -> dict[str, ndarray]:
         "next.success": success,
     }
     if episode.effector_state is not None and episode.effector_action is not None:
-        found |= {EFFECTORS[1]: np.asarray(episode.effector_state), EFFECTORS[2]: np.asarray(episode.effector_action)}
+        values |= {EFFECTORS[1]: np.asarray(episode.effector_state), EFFECTORS[2]: np.asarray(episode.effector_action)}
     if labels is not None:
-        found |= {
+        values |= {
             "in_recovery": labels.in_recovery[:, None],
             "intervention": labels.in_recovery[:, None],
             "intent": np.asarray(labels.intent_m, np.float32),
             "intent_mask": labels.intent_mask[:, None],
             "intent_known": labels.gt_intent_valid[:, None],
         }
-    return found
+    return values
 
 
 def features(found: Mapping[str, ndarray], embodiment: Embodiment) -> dict[str, dict[str, object]]:

@@ -17,14 +17,14 @@ Statistics = dict[str, list]
 
 def of_numbers(values: Float[ndarray, "N D"]) -> Statistics:
     quantiles = np.quantile(values, QUANTILES, axis=0)
-    found = {
+    moments = {
         "min": values.min(axis=0),
         "max": values.max(axis=0),
         "mean": values.mean(axis=0),
         "std": values.std(axis=0),
     }
     return {
-        **{name: value.tolist() for name, value in found.items()},
+        **{name: value.tolist() for name, value in moments.items()},
         "count": [len(values)],
         **{_name(q): value.tolist() for q, value in zip(QUANTILES, quantiles, strict=True)},
     }
@@ -47,14 +47,14 @@ def of_levels(counts: Int64[ndarray, "3 256"], number: int) -> Statistics:
     total = counts.sum(axis=1)
     mean = counts @ level / total
     below = np.cumsum(counts, axis=1)
-    found = {
+    moments = {
         "min": level[np.argmax(counts > 0, axis=1)],
         "max": level[LEVELS - 1 - np.argmax(counts[:, ::-1] > 0, axis=1)],
         "mean": mean,
         "std": np.sqrt(np.maximum(counts @ level**2 / total - mean**2, 0)),
     }
     quantiles = {_name(q): level[np.argmax(below >= q * total[:, None], axis=1)] for q in QUANTILES}
-    shaped = {name: np.asarray(value).reshape(3, 1, 1).tolist() for name, value in (found | quantiles).items()}
+    shaped = {name: np.asarray(value).reshape(3, 1, 1).tolist() for name, value in (moments | quantiles).items()}
     return {**shaped, "count": [number]}
 
 

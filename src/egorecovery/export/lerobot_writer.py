@@ -48,14 +48,14 @@ class DataSetWriter:
 
     def add(self, episode: Episode, labels: FrameLabels | None, task: str) -> None:
         index, length = len(self._rows), len(episode)
-        found = columns(episode, labels)
-        self._require_features(episode, features(found, episode.source.embodiment))
-        found |= bookkeeping(length, index, self.frames, self._tasks.setdefault(task, len(self._tasks)))
+        written = columns(episode, labels)
+        self._require_features(episode, features(written, episode.source.embodiment))
+        written |= bookkeeping(length, index, self.frames, self._tasks.setdefault(task, len(self._tasks)))
         row: dict[str, Any] = {"episode_index": index, "tasks": [task], "length": length}
-        row |= self._write_data(found)
+        row |= self._write_data(written)
         row |= {"dataset_from_index": self.frames, "dataset_to_index": self.frames + length}
-        statistics = {name: of_numbers(np.asarray(values, np.float64)) for name, values in found.items()}
-        for name, values in found.items():
+        statistics = {name: of_numbers(np.asarray(values, np.float64)) for name, values in written.items()}
+        for name, values in written.items():
             self._values.setdefault(name, []).append(values)
         for camera, stream in episode.cameras.items():
             key = key_of(camera)

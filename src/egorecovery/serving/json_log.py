@@ -32,8 +32,8 @@ class TerminalFormatter(logging.Formatter):
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         fields = getattr(record, "fields", {})
         # What a server announces for programs, its terminal shows above already.
-        told = [] if record.getMessage() == "listening" else [f"{name} {value}" for name, value in fields.items()]
-        line = inert(", ".join([f"{at} {record.getMessage()}", *told]))
+        details = [] if record.getMessage() == "listening" else [f"{name} {value}" for name, value in fields.items()]
+        line = inert(", ".join([f"{at} {record.getMessage()}", *details]))
         return f"{line}\n{inert(self.formatException(record.exc_info))}" if record.exc_info else line
 
 

@@ -1,14 +1,11 @@
 """The policy server: openpi's WebSocket protocol, with limits on everything a client can send."""
 
 import asyncio
-import contextlib
 import errno
 import http
 import logging
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.datastructures import Headers
@@ -17,40 +14,18 @@ from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from egorecovery.errors import EgoRecoveryError, ServingError
-from egorecovery.serving.access import AccessRules, Refusal, require_key_off_loopback
+from egorecovery.serving.access import Refusal
+from egorecovery.serving.client_session import ClientSession, peer_of
 from egorecovery.serving.inference_queue import InferenceQueue
 from egorecovery.serving.json_log import log
 from egorecovery.serving.metrics import Metrics
 from egorecovery.serving.observation import CameraNames, Observation, observation_of
 from egorecovery.serving.served_policy import Chunk, Prepared, ServedPolicy
-from egorecovery.serving.wire import DEFAULT_LIMITS, Limits, decode, encode
+from egorecovery.serving.server_settings import ServerSettings
+from egorecovery.serving.wire import decode
 
 FRAMES_AHEAD = 2  # messages of one client read before they are answered; then TCP makes the client wait
 WRITE_AHEAD_BYTES = 256 * 2**10  # replies of one client in memory; beyond it, the client counts as slow
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServerSettings:
-    """Address, access rules and limits per client."""
-
-    host: str = "127.0.0.1"
-    port: int = 8000  # 0: any free one
-    access: AccessRules = field(default_factory=AccessRules)
-    camera_names: dict[str, str] = field(default_factory=dict)  # on the wire, to the policy's
-    limits: Limits = DEFAULT_LIMITS
-    clients: int = 32  # connected at once
-    batch: int = 1  # observations in one inference at most
-    send_timeout_s: float = 5.0  # for a client to take a reply
-    handshake_timeout_s: float = 5.0
-    ping_s: float = 10.0  # between two pings, and to answer one
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.port < 2**16:
-            raise ServingError(f"--port must lie in 0..65535, got {self.port}")
-        for name in ("clients", "batch", "send_timeout_s", "handshake_timeout_s", "ping_s"):
-            if not getattr(self, name) > 0:
-                raise ServingError(f"{name} must be positive, got {getattr(self, name)}")
-        require_key_off_loopback(self.host, self.access.api_key)
 
 
 class PolicyServer:
@@ -161,11 +136,11 @@ class PolicyServer:
         if refusal is None:
             return None
         self.metrics.refusals[refusal.reason] += 1
-        log("refused", logging.WARNING, peer=_peer(connection), reason=refusal.reason, path=request.path[:100])
+        log("refused", logging.WARNING, peer=peer_of(connection), reason=refusal.reason, path=request.path[:100])
         return connection.respond(refusal.status, f"{refusal.text}\n")
 
     async def _connected(self, connection: ServerConnection) -> None:
-        client = Client(connection, self)
+        client = ClientSession(connection, self)
         self.metrics.clients += 1
         log("connected", peer=client.peer, clients=self.metrics.clients)
         try:
@@ -201,75 +176,6 @@ class PolicyServer:
             await connection.send(message)
 
 
-class Client:
-    """One connection and its state."""
-
-    def __init__(self, connection: ServerConnection, server: PolicyServer) -> None:
-        self._connection = connection
-        self._server = server
-        self._last_total_s: float | None = None
-        self.peer = _peer(connection)
-        self.chunks = 0
-
-    async def serve(self) -> None:
-        """Observation, chunk, observation, chunk; ends with the connection, or at the first bad observation."""
-        await self._server.send(self._connection, encode(self._server.policy.metadata.to_message()))
-        while True:
-            message = await self._connection.recv()
-            arrived_s = time.perf_counter()
-            outcome, problem = "error", None
-            try:
-                chunk = await self._server.answered(message)
-                del message  # half a megabyte, free while the robot waits
-                await self._server.send(self._connection, encode(self._reply(chunk, arrived_s)))
-                outcome = "answered"
-            except ServingError as error:
-                outcome, problem = "refused", str(error)
-            except EgoRecoveryError as error:
-                outcome, problem = "malformed", str(error)
-            except (ConnectionClosed, TimeoutError):
-                outcome = "lost"
-                raise
-            except Exception:
-                log("internal error", logging.ERROR, exc_info=True, peer=self.peer)
-                problem = "internal error; the server's log says more"
-            finally:
-                self._server.metrics.requests[outcome] += 1
-            if problem is not None:
-                await self._refuse(outcome, problem)
-                return
-            self._last_total_s = time.perf_counter() - arrived_s
-            self._server.metrics.request_s.add(self._last_total_s)
-
-    def _reply(self, chunk: Chunk, arrived_s: float) -> dict[str, object]:
-        """Arrays are per step: openpi's client plays every array of a reply step by step."""
-        self.chunks += 1
-        if chunk.gate is not None:
-            self._server.metrics.gate.add(chunk.gate)
-        timing = {
-            "infer_ms": chunk.answering_s * 1000,
-            "wait_ms": (time.perf_counter() - arrived_s - chunk.answering_s) * 1000,
-        }
-        if self._last_total_s is not None:
-            timing["prev_total_ms"] = self._last_total_s * 1000
-        return {
-            "actions": chunk.actions_HA,
-            "gate": chunk.gate,
-            "intent": chunk.intent,
-            "chunk_id": self.chunks,
-            "unreachable": chunk.unreachable,
-            "policy_timing": {"infer_ms": chunk.inference_s * 1000},
-            "server_timing": timing,
-        }
-
-    async def _refuse(self, outcome: str, problem: str) -> None:
-        """Sends the problem as text, then closes with the code of openpi's server."""
-        log("bad request", logging.WARNING, peer=self.peer, outcome=outcome, reason=problem)
-        with contextlib.suppress(ConnectionClosed):
-            await self._server.send(self._connection, problem)
-        await self._connection.close(CloseCode.INTERNAL_ERROR, outcome)
-
-
 @asynccontextmanager
 async def serving(
     policy: ServedPolicy,
@@ -283,11 +189,6 @@ async def serving(
         yield server
     finally:
         await server.stop()
-
-
-def _peer(connection: ServerConnection) -> str:
-    address = connection.remote_address
-    return f"{address[0]}:{address[1]}" if address else "unknown"
 
 
 def _plain(status: http.HTTPStatus, text: str) -> Response:

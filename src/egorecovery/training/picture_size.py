@@ -11,15 +11,15 @@ from egorecovery.training.splits import Pools
 
 def with_picture_size(recipe: Recipe, store: EpisodeStore, pools: Pools) -> Recipe:
     """The recipe for pictures as they are in the store: a policy takes any size, but only one."""
-    found = Counter(
+    counts = Counter(
         store.frames(episode, camera).size_hw for _, episode in pools.episodes for camera in recipe.policy.cameras
     )
-    sizes = {f"{width} x {height}": count for (height, width), count in found.most_common()}
+    sizes = {f"{width} x {height}": count for (height, width), count in counts.most_common()}
     again = "import it again into another store with --image-size SIDE, as in --image-size 96"
-    if len(found) > 1:
+    if len(counts) > 1:
         listed = ", ".join(f"{count} of {size}" for size, count in sizes.items())
         raise RecipeError(f"{store.root}: films of {recipe.task} have several sizes ({listed}); {again}")
-    [(height, width)] = found
+    [(height, width)] = counts
     if height != width:
         raise RecipeError(f"{store.root}: pictures are {width} x {height}, and policies take squares; {again}")
     return replace(recipe, policy=replace(recipe.policy, image_size=height))

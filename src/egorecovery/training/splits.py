@@ -141,14 +141,14 @@ def _no_such_task(store: EpisodeStore, task: str) -> str:
 
 
 def _too_few(store: EpisodeStore, recipe: Recipe, source: Source, usable: "dict[Source, _Usable]") -> str:
-    found = usable[source]
-    there = len(found.kept)
+    episodes = usable[source]
+    there = len(episodes.kept)
     reasons = [
         f"{count} {words}"
         for count, words in (
-            (found.discarded, "discarded by their annotation"),
-            (found.unannotated, "not annotated"),
-            (found.stale, "without current labels"),
+            (episodes.discarded, "discarded by their annotation"),
+            (episodes.unannotated, "not annotated"),
+            (episodes.stale, "without current labels"),
         )
         if count
     ]

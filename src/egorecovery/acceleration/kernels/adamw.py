@@ -40,7 +40,7 @@ def adamw_(
     """What `training.adamw.adamw_` does, in one launch."""
     row = (master_W, gradient_W, first_W, second_W, working_W, average_W)
     assert runs_fused(*row, rate, factor, stopped), "a kernel was asked for where none can run"
-    assert all(each is None or each.is_contiguous() for each in row), "weights must lie in one row"
+    assert all(weight is None or weight.is_contiguous() for weight in row), "weights must lie in one row"
     _adamw_kernel[(ceil_div(len(master_W), BLOCK),)](
         *row, step, rate, factor, stopped, pace, spread, len(master_W),
         BETA_1=betas[0], BETA_2=betas[1], EPSILON=epsilon, DECAY=weight_decay, AVERAGE_DECAY=average_decay,

@@ -104,7 +104,7 @@ class Ledger:
 
     def _has_room_for(self, weight: Tensor) -> bool:
         """A destination that holds nothing yet: neither of another use in this pass nor of a pass before it."""
-        taken = any(id(weight) in each for each in (self._products, self._sums, self._flushed))
+        taken = any(id(weight) in deferred for deferred in (self._products, self._sums, self._flushed))
         return id(weight) in self.destinations and weight.grad is None and not taken
 
     def _note_stream(self, of: Tensor) -> None:

@@ -72,8 +72,8 @@ def stem_maps_and_sums(cells_BChw: Tensor, weight_O377: Tensor, with_sums: bool)
     """The kernels of the forward pass, on channels-last cells."""
     pictures, channels, device = cells_BChw.shape[0], weight_O377.shape[0], cells_BChw.device
     patches, sizes = patch_sizes(cells_BChw, weight_O377, PIXELS)
-    each = ceil_div(patches, MOST_PARTS)
-    programs = ceil_div(patches, each)
+    per_program = ceil_div(patches, MOST_PARTS)
+    programs = ceil_div(patches, per_program)
     parts = power_of_two_from(programs)
     weight_TKO = torch.empty((4, 64, channels), dtype=weight_O377.dtype, device=device)
     maps_BOhw = torch.empty(
@@ -86,7 +86,7 @@ def stem_maps_and_sums(cells_BChw: Tensor, weight_O377: Tensor, with_sums: bool)
     _weight_kernel[(4, 4)](weight_O377, weight_TKO, *weight_O377.stride(), OUT=channels, num_warps=WARPS)
     _stem_kernel[(programs, pictures)](
         cells_BChw.view(torch.int16), weight_TKO, maps_BOhw, sums_BS2O,
-        EACH=each, PARTS=parts, HAS_SUMS=with_sums, num_stages=1, **sizes,
+        PER_PROGRAM=per_program, PARTS=parts, HAS_SUMS=with_sums, num_stages=1, **sizes,
     )  # fmt: skip
     return maps_BOhw, sums_BS2O
 
@@ -147,7 +147,7 @@ def _store(
 @no_type_check
 def _stem_kernel(
     cells_ptr, weight_ptr, maps_ptr, sums_ptr,
-    EACH: tl.constexpr, PARTS: tl.constexpr, HAS_SUMS: tl.constexpr,
+    PER_PROGRAM: tl.constexpr, PARTS: tl.constexpr, HAS_SUMS: tl.constexpr,
     H: tl.constexpr, W: tl.constexpr, OUT: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     # Cells come as integers of their size: a product whose input is no plain load takes it from registers, so the
@@ -165,7 +165,7 @@ def _stem_kernel(
     w3_KO = tl.load(weight_ptr + weight_at + 192 * OUT)
     sum_PO = tl.zeros((TILE // 16, 8, OUT), dtype=tl.float32)
     square_PO = tl.zeros((TILE // 16, 8, OUT), dtype=tl.float32)
-    for patch in range(part * EACH, tl.minimum(part * EACH + EACH, PATCHES)):
+    for patch in range(part * PER_PROGRAM, tl.minimum(part * PER_PROGRAM + PER_PROGRAM, PATCHES)):
         y, x = pixels_of(patch, H, W, TILE)
         next_PK = cells_of(cells_ptr, y - 1, x, H, W)
         in_PK, next_PK = next_PK.to(w0_KO.dtype, bitcast=True), cells_of(cells_ptr, y, x, H, W)

@@ -1,7 +1,8 @@
-"""Not the paper's: what would robot recoveries from any failure give, and how much of that do human ones?
+"""Not the paper's: what would robot recoveries from every kind of failure give, and how much of that do human ones?
 
-Labs stage few failures for a robot, and people show them all. The last row is what five times the robot data does. Its
-store holds 260 recoveries from anywhere, so another seed trains on another fifty or twenty of them.
+Labs stage few failures for a robot, and people show them all; "anywhere" means that recoveries begin at any of the
+failures that evaluation draws. The last row is what five times the robot data does. Its store holds 260 such
+recoveries, so another seed trains on another fifty or twenty of them.
 """
 
 from collections.abc import Iterator
