@@ -61,7 +61,7 @@ class VideoSpan:
 @dataclass(frozen=True, kw_only=True)
 class EpisodeRow:
     index: int
-    length: int
+    length: int  # 0 where a recorder was stopped at once; such an episode is refused alone
     first_frame: int  # of the whole data set's frames
     data: str  # parquet file, relative to the data set
     videos: Mapping[str, VideoSpan]
@@ -74,6 +74,7 @@ class DataSet:
     robot: str
     features: Mapping[str, Feature]
     episodes: tuple[EpisodeRow, ...]
+    counted: int | None = None  # episodes that info.json counts
 
     @property
     def frames(self) -> int:
@@ -93,12 +94,14 @@ def read_data_set(root: Path) -> DataSet:
     rate_hz = info.get("fps")
     if not isinstance(rate_hz, (int, float)) or isinstance(rate_hz, bool) or not 0 < rate_hz <= FASTEST_HZ:
         raise RecordingError(f"{root / INFO}: fps must lie in 0..{FASTEST_HZ:g}, got {rate_hz!r}")
+    counted = info.get("total_episodes")
     return DataSet(
         root=root,
         rate_hz=float(rate_hz),
         robot=str(info.get("robot_type") or "unknown"),
         features=features,
         episodes=_episodes(root, info, [feature.name for feature in features.values() if feature.dtype == "video"]),
+        counted=counted if type(counted) is int else None,
     )
 
 
@@ -193,7 +196,7 @@ def _row(values: Mapping[str, Any], info: Mapping[str, Any], videos: list[str], 
         seconds = name.endswith("timestamp")
         if not isinstance(value, float if seconds else int) or not 0 <= value < 1 << 40:
             raise RecordingError(f"{where}: {name} must be a {'time' if seconds else 'number'} >= 0, got {value!r}")
-    if not 1 <= values["length"] <= MOST_FRAMES:
+    if values["length"] > MOST_FRAMES:
         length = values["length"]
         raise RecordingError(f"{where}: episode {values['episode_index']} has length {length}, 1..{MOST_FRAMES} wanted")
     spans = {
