@@ -103,8 +103,8 @@ def _kind_of(file: "h5py.File") -> str:
     """What a file without joints may be."""
     if any(name.startswith("demo_") for name in names_in(file, "data")):
         return (
-            "it is a robomimic file, whose demonstrations have other names: write each demo_N as a file of its own, with "
-            "observations/qpos, observations/images and action (docs/formats_other.md)"
+            "it is a robomimic file, whose demonstrations have other names: write each demo_N as a file of its own, "
+            "with observations/qpos, observations/images and action (docs/formats_other.md)"
         )
     return f"is this an ALOHA file? It holds {', '.join(sorted(map(str, file))[:8]) or 'nothing'}"
 

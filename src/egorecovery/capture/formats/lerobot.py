@@ -135,8 +135,8 @@ class LeRobotDataSet(Importer):
         if data_set.counted is None or data_set.counted <= len(data_set.episodes):
             return []
         return [
-            f"info.json counts {data_set.counted} episodes, meta/episodes lists {len(data_set.episodes)}: the others are "
-            "not imported; download or copy the whole data set, then run the same command again"
+            f"info.json counts {data_set.counted} episodes, meta/episodes lists {len(data_set.episodes)}: the others "
+            "are not imported; download or copy the whole data set, then run the same command again"
         ]
 
     def _mapping(self) -> dict[str, str]:

@@ -51,8 +51,8 @@ class Table:
             raise RecordingError(f"{self.where}: {name} must hold numbers, it holds {kind}") from None
         if column.null_count or flat.null_count:
             raise RecordingError(
-                f"{self.where}: {name} is empty (null) in {column.null_count or flat.null_count} places; write the data "
-                "set again"
+                f"{self.where}: {name} is empty (null) in {column.null_count or flat.null_count} places; write the "
+                "data set again"
             )
         if len(values) != len(self) * size:
             raise RecordingError(
