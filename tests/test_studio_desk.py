@@ -121,12 +121,15 @@ def test_nothing_is_saved_for_an_episode_that_was_removed_meanwhile(desk, clip):
 
 def test_an_episode_that_was_replaced_meanwhile_is_the_new_one(desk):
     assert desk.clips.card(CLIP).frames == 40
+    opened = desk.row(CLIP, ADA)["content"]
     shutil.rmtree(desk.clips.store.root / "episodes" / CLIP)
     with desk.clips.store.writing() as writer:
         writer.add(make_episode(CLIP, 30, Source.HUMAN_RECOVERY))
     assert desk.clips.card(CLIP).frames == 30
     with pytest.raises(AnnotationError):
         save(desk, 35)  # in the old one
+    with pytest.raises(AnnotationError, match="was replaced by another recording since you opened it"):
+        save(desk, 25, seen_content=opened)
 
 
 def test_a_store_that_is_gone_is_named(desk):

@@ -68,7 +68,7 @@ class ClipIndex:
         if card is None and clip in self.damaged():
             raise StudioError(self.damaged()[clip])
         if card is None:
-            raise StudioError("there is no such clip in this store")
+            raise StudioError("there is no such clip in this store; if it was listed, it was removed: reload the page")
         return card
 
     def frame_batch(self, clip: str, first: int, count: int) -> bytes:
