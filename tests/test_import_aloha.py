@@ -304,6 +304,48 @@ def test_missing_field_is_refused_by_its_name(episode):
     assert "observations/qpos is missing" in refusal(episode)
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "advice"),
+    [
+        ("observations/qpos", lambda old: np.pad(old, ((0, 0), (0, 2))), "six joints and a gripper each"),
+        ("action", lambda old: old[:-1], "cut the longer one"),
+        ("observations/images/cam_high", lambda old: old.transpose(0, 3, 1, 2), "put the channels last"),
+    ],
+)
+def test_a_refusal_says_what_to_change(episode, name, change, advice):
+    rewrite(episode, name, lambda f, old: f.__setitem__(name, change(old)))
+    assert advice in refusal(episode)
+
+
+def test_pictures_of_different_lengths_are_refused_with_the_layout_that_is_read(episode):
+    def unpadded(file, old):
+        rows = file.create_dataset("observations/images/cam_high", (60,), h5py.vlen_dtype(np.uint8))
+        rows[0] = np.zeros(9, np.uint8)
+
+    rewrite(episode, "observations/images/cam_high", unpadded)
+    assert "pad them with zeros to the longest" in refusal(episode)
+
+
+def test_a_robomimic_file_is_called_one(tmp_path):
+    with h5py.File(tmp_path / "demo.hdf5", "w") as file:
+        file["data/demo_0/actions"] = np.zeros((30, 14))
+    assert "it is a robomimic file" in refusal(tmp_path / "demo.hdf5")
+
+
+def test_data_without_pictures_are_not_called_data_of_unknown_cameras(episode):
+    with h5py.File(episode, "a") as file:
+        del file["observations/images"]
+    with pytest.raises(RecordingError, match="have no camera, and a policy needs pictures"):
+        importer(episode)
+
+
+def test_a_folder_whose_folders_hold_the_episodes_names_them(tmp_path, expected):
+    (tmp_path / "day_1").mkdir()
+    write_raw(tmp_path / "day_1" / "episode_0.hdf5", expected)
+    with pytest.raises(RecordingError, match="its folders day_1 have some: name those"):
+        importer(tmp_path)
+
+
 def test_compress_len_that_cuts_a_picture_is_refused(tmp_path, expected):
     path = tmp_path / "episode_0.hdf5"
     write_compressed(path, expected)

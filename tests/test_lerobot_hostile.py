@@ -1,5 +1,6 @@
 """LeRobot data that is damaged or means harm: one clear refusal each, nothing opened outside, nothing half-written."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -212,6 +213,46 @@ def test_one_bad_episode_leaves_the_others_and_ends_in_1(data_set, tmp_path, cap
     assert main(["import", str(data_set), *said, "--out", str(tmp_path / "store")]) == 1
     assert "1 accepted, 1 unreadable" in capsys.readouterr().out
     assert list((tmp_path / "store" / ".drafts").iterdir()) == []
+
+
+IMPORT = ["--format", "lerobot", "--task", "cube_stack", "--source", "robot_recovery", "--workers", "1"]
+
+
+def test_an_unreadable_episode_is_named_though_others_are_in_the_same_file(data_set, tmp_path, capsys):
+    def with_nan(table: pa.Table) -> pa.Table:
+        values = table["action"].to_pylist()
+        values[LENGTHS[0] + 5][2] = float("nan")
+        return with_column(table, "action", pa.array(values, table.schema.field("action").type))
+
+    change_table(data_set, DATA, with_nan)
+    assert main(["import", str(data_set), *IMPORT, "--out", str(tmp_path / "store")]) == 1
+    assert re.search(r"unreadable episode 1: \S+: action is NaN or infinite in 1 of 55", capsys.readouterr().out)
+
+
+def test_an_episode_without_a_sample_is_refused_alone(data_set, tmp_path, capsys):
+    episodes("length", pa.array([0, LENGTHS[1]]))(data_set)
+    assert main(["import", str(data_set), *IMPORT, "--out", str(tmp_path / "store")]) == 1
+    shown = capsys.readouterr().out
+    assert "1 accepted, 1 unreadable" in shown
+    assert "episode 0: " in shown
+    assert "length 0 in its metadata" in " ".join(shown.split())
+
+
+def test_episodes_that_were_not_downloaded_are_counted_in_a_warning(data_set, tmp_path, capsys):
+    info(total_episodes=5)(data_set)
+    assert main(["import", str(data_set), *IMPORT, "--out", str(tmp_path / "store")]) == 0
+    assert "info.json counts 5 episodes, its metadata lists 2" in " ".join(capsys.readouterr().err.split())
+
+
+def test_an_empty_place_in_a_column_is_called_empty(data_set):
+    def with_null(table: pa.Table) -> pa.Table:
+        values = table["observation.state"].to_pylist()
+        values[5] = None
+        return with_column(table, "observation.state", pa.array(values, table.schema.field("observation.state").type))
+
+    change_table(data_set, DATA, with_null)
+    with pytest.raises(RecordingError, match=r"observation\.state is empty \(null\) in 1 places"):
+        opened(data_set).load(0, None)
 
 
 def test_a_clock_that_jumps_back_is_a_discarded_attempt(data_set, tmp_path):

@@ -70,7 +70,7 @@ def test_episodes_follow_each_other_in_time_as_in_v3(newer, older):
         ('{"episode_index": 0, "length": 40}\n{"episode_index": 1,', "line 2"),
         ('{"episode_index": "0", "length": 40}', "episode_index must be a number"),
         ('{"episode_index": -1, "length": 40}', "episode_index must be a number"),
-        ('{"episode_index": 0, "length": 0}', "has length 0"),
+        ('{"episode_index": 0, "length": -1}', "has length -1"),
         ('{"episode_index": 0}', "has length None"),
         ("[1, 2]", "episode_index must be a number"),
         ("[" * 5000, "line 1"),

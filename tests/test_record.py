@@ -24,6 +24,7 @@ from egorecovery.capture.synthetic import TrackerFaults, synthetic_recording
 from egorecovery.cli.main import main
 from egorecovery.episodes import PAPER_TASKS, Camera, EpisodeStore, Source
 from egorecovery.episodes.attempt_log import ActivityKind, AttemptLog
+from egorecovery.errors import StoreError
 from egorecovery.intent import labels_of
 from egorecovery.recovery import propose
 from egorecovery.storage.lock import WriterLock
@@ -237,6 +238,24 @@ def test_a_clip_that_finds_the_disk_full_is_discarded_and_the_session_goes_on(
     attempts = AttemptLog(tmp_path / "raw" / "collection.jsonl").attempts()
     assert [attempt.accepted for attempt in attempts] == [False, True]
     assert len(list((tmp_path / "raw").glob("*/recording.json"))) == 1
+
+
+def test_a_clip_whose_acceptance_finds_the_disk_full_is_kept_until_there_is_room(made, tmp_path, capsys, monkeypatch):
+    from egorecovery.capture import clip_draft
+
+    fails, whole = iter([True]), clip_draft.write_description
+
+    def full_once(path, description):
+        if next(fails, False):
+            raise StoreError(f"{path}: the disk is full")
+        whole(path, description)
+
+    monkeypatch.setattr(clip_draft, "write_description", full_once)
+    script = ONE_CLIP.replace("accept", "accept\naccept")
+    assert record(tmp_path / "raw", made[1], Source.HUMAN_RECOVERY, script, task="cup_brush") == 0
+    assert "cannot accept it yet, it is kept: free space, then accept or discard" in capsys.readouterr().out
+    assert [attempt.accepted for attempt in AttemptLog(tmp_path / "raw" / "collection.jsonl").attempts()] == [True]
+    assert len(imported(tmp_path / "raw", tmp_path)) == 1
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,35 @@ def test_a_damaged_episode_is_listed_as_such_and_the_others_are_annotated(desk):
     assert save(desk, 10)["state"] == "annotated"
 
 
+@pytest.mark.parametrize("clip", [CLIP, "robot_success-0"])
+def test_nothing_is_saved_for_an_episode_that_was_removed_meanwhile(desk, clip):
+    assert len(desk.rows(ADA)) == 4
+    shutil.rmtree(desk.clips.store.root / "episodes" / clip)
+    with pytest.raises(StudioError, match="no such clip"):
+        save(desk, 10, clip=clip, discard=True)
+    assert desk.history() == []
+    assert len(desk.rows(ADA)) == 3
+
+
+def test_an_episode_that_was_replaced_meanwhile_is_the_new_one(desk):
+    assert desk.clips.card(CLIP).frames == 40
+    opened = desk.row(CLIP, ADA)["content"]
+    shutil.rmtree(desk.clips.store.root / "episodes" / CLIP)
+    with desk.clips.store.writing() as writer:
+        writer.add(make_episode(CLIP, 30, Source.HUMAN_RECOVERY))
+    assert desk.clips.card(CLIP).frames == 30
+    with pytest.raises(AnnotationError):
+        save(desk, 35)  # in the old one
+    with pytest.raises(AnnotationError, match="was replaced by another recording since you opened it"):
+        save(desk, 25, seen_content=opened)
+
+
+def test_a_store_that_is_gone_is_named(desk):
+    shutil.rmtree(desk.clips.store.root)
+    with pytest.raises(StudioError, match="store cannot be read any more: No such file"):
+        desk.rows(ADA)
+
+
 def test_a_name_that_is_not_in_the_index_is_refused(desk):
     for name in ("../store.json", "", ".", "nobody", "human_recovery-0/"):
         with pytest.raises(StudioError, match="no such clip"):

@@ -209,10 +209,13 @@ class Recorder:
         made = replace(self._provenance(clip.start_s, self._stopped_s), details=clip.details())
         try:
             clip.finish()
-            if not reason:
-                clip.commit(self.plan.task, self.plan.source, made)
         except EgoRecoveryError as error:
             reason = str(error)
+        if not reason:
+            try:
+                clip.commit(self.plan.task, self.plan.source, made)
+            except EgoRecoveryError as error:  # its pictures are on the disk, only its description found no room
+                return f"cannot accept it yet, it is kept: free space, then accept or discard ({error})"
         now_s = self._clock.now_s()
         self._clip = None
         attempt = self._log.attempt(clip.name, made, (reason,) if reason else ())

@@ -122,6 +122,11 @@ class Import:
                 advance(len(imported), len(importer.places()))
             if self.format == "recordings":
                 adopt_logs(writer.store, map(Path, importer.places()))
+        if self.format != "recordings" and not self.json:
+            reasons = {reason for one in imported for reason in one.reasons}
+            for warning in importer.findings().warnings:
+                if warning not in reasons:
+                    messages.print(wrapped(f"warning: {warning}", messages.file), soft_wrap=True)
         show(imported, self.out, as_json=self.json)
         failed = any(recording.outcome in (Outcome.CLASHING, Outcome.UNREADABLE) for recording in imported)
         return 1 if failed or not any(recording.accepted for recording in imported) else 0

@@ -33,6 +33,7 @@ def local_app(*, page: str, routers: Sequence[APIRouter], access: Access) -> Gua
     for router in routers:
         app.include_router(router)
     app.add_exception_handler(EgoRecoveryError, _explain)
+    app.add_exception_handler(OSError, _explain)  # a file that was removed meanwhile, a disk that is gone
     app.add_exception_handler(RequestValidationError, _explain_request)
     app.add_exception_handler(HTTPException, _explain_http)
     return Guard(app, access)  # pyright: ignore[reportArgumentType] - ASGI by protocol, typed more widely there

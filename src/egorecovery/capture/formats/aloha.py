@@ -76,7 +76,11 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         inside = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
         if not inside:
-            raise RecordingError(f"{path}: no {' or '.join(SUFFIXES)} file there; an ALOHA episode is one HDF5 file")
+            deeper = sorted({p.parent.name for ending in SUFFIXES for p in path.glob(f"*/*{ending}")})
+            where = f"; its folders {', '.join(deeper[:5])} have some: name those" if deeper else ""
+            raise RecordingError(
+                f"{path}: no {' or '.join(SUFFIXES)} file there; an ALOHA episode is one HDF5 file{where}"
+            )
         files += inside
     return sorted(files, key=_by_number)
 
@@ -92,7 +96,10 @@ def look_at(path: Path) -> AlohaFile:
     with hdf5_reading.opened(path) as file:
         state, action = _joints(file, "observations/qpos"), _joints(file, "action")
         if len(state) != len(action):
-            raise RecordingError(f"{path}: observations/qpos has {len(state)} samples, action {len(action)}")
+            raise RecordingError(
+                f"{path}: observations/qpos has {len(state)} samples, action {len(action)}; an action per sample is "
+                "wanted: cut the longer one, or record it again"
+            )
         stored = {name: _pictures(file, name, len(state)) for name in _names(file)}
         return AlohaFile(
             path=path,
@@ -183,10 +190,14 @@ def _pictures(file: "h5py.File", name: str, frames: int) -> "h5py.Dataset":
     if stored.dtype != np.uint8 or stored.ndim != 4 or stored.shape[3] != 3:
         raise RecordingError(
             f"{where} is {stored.dtype} of shape {stored.shape}; uint8 pictures of shape (frames, height, width, 3) "
-            f"or one JPEG per row are wanted"
+            f"or one JPEG per row are wanted{_turned(stored.shape)}"
         )
     require_size((stored.shape[1], stored.shape[2]), where)
     return stored
+
+
+def _turned(shape: tuple[int, ...]) -> str:
+    return "; put the channels last" if len(shape) == 4 and shape[1] == 3 else ""
 
 
 def _is_compressed(stored: "h5py.Dataset") -> bool:

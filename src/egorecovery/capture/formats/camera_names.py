@@ -25,11 +25,13 @@ def chosen_cameras(wanted: Mapping[Camera, str], names: Sequence[str]) -> dict[C
         camera = USUAL.get(re.split(r"[./]", name)[-1].lower())
         if camera and camera not in chosen and name not in chosen.values():
             chosen[camera] = name
+    if not names:
+        raise RecordingError("the data have no camera, and a policy needs pictures; export them again with pictures")
     if not chosen:
         ours = ", ".join(Camera)
         raise RecordingError(
-            f"none of the cameras ({', '.join(names) or 'there are none'}) is known by its name; say which is which, "
-            f"as in --camera head={names[0] if names else 'NAME'} (ours: {ours})"
+            f"none of the cameras ({', '.join(names)}) is known by its name; say which is which, as in "
+            f"--camera head={names[0]} (ours: {ours})"
         )
     return {camera: chosen[camera] for camera in Camera if camera in chosen}
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy import ndarray
 
+from egorecovery.episodes.vocabulary import STATE_DIM
 from egorecovery.errors import RecordingError
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ def dataset(file: "h5py.File", name: str) -> "h5py.Dataset | None":
         raise RecordingError(f"{where} is no array")
     if array.is_virtual or array.external:
         raise RecordingError(f"{where} keeps its numbers in other files; only what the file itself holds is read")
+    if array.dtype.hasobject and array.ndim == 1:
+        raise RecordingError(
+            f"{where} has rows of different lengths, which are not read; pad them with zeros to the longest, as in "
+            "ALOHA's compressed files: an array of uint8, one picture per row"
+        )
     if array.dtype.hasobject or array.dtype.kind not in "fiubS":
         raise RecordingError(f"{where} must hold numbers or bytes of fixed length, it holds {array.dtype}")
     if not array.shape:
@@ -78,14 +84,29 @@ def numbers(file: "h5py.File", name: str, columns: int) -> ndarray:
     array = dataset(file, name)
     where = f"{file.filename}: {name}"
     if array is None:
-        raise RecordingError(f"{where} is missing; is this an ALOHA file?")
+        raise RecordingError(f"{where} is missing; {_kind_of(file)}")
     if array.dtype.kind not in "fiu":
         raise RecordingError(f"{where} must hold numbers, it holds {array.dtype}")
     if array.ndim != 2 or array.shape[1] != columns:
-        raise RecordingError(f"{where} has shape {array.shape}, (frames, {columns}) wanted")
+        raise RecordingError(f"{where} has shape {array.shape}, {_wanted(columns)}")
     if array.nbytes > MAX_STREAM_BYTES:
         raise RecordingError(f"{where} has {array.nbytes / 2**20:.0f} MB, at most {MAX_STREAM_BYTES // 2**20} expected")
     return np.asarray(array[:], np.float64)
+
+
+def _wanted(columns: int) -> str:
+    arms = "; two arms are wanted, six joints and a gripper each: write these columns" if columns == STATE_DIM else ""
+    return f"(frames, {columns}) wanted{arms}"
+
+
+def _kind_of(file: "h5py.File") -> str:
+    """What a file without joints may be."""
+    if any(name.startswith("demo_") for name in names_in(file, "data")):
+        return (
+            "it is a robomimic file, whose demonstrations have other names: write each demo_N as a file of its own, "
+            "with observations/qpos, observations/images and action (docs/formats_other.md)"
+        )
+    return f"is this an ALOHA file? It holds {', '.join(sorted(map(str, file))[:8]) or 'nothing'}"
 
 
 def _follow(file: "h5py.File", name: str) -> object:

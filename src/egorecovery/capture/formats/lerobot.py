@@ -87,7 +87,16 @@ class LeRobotDataSet(Importer):
         return f"episode {self._data_set.episodes[episode].index}"
 
     def load(self, episode: int, fit: PictureFit | None) -> Recording:
-        data_set, row = self._data_set, self._data_set.episodes[episode]
+        row = self._data_set.episodes[episode]
+        try:
+            if not row.length:
+                raise RecordingError(f"{self.root} gives it no sample (length 0 in its metadata): nothing is lost")
+            return self._load(row, fit)
+        except RecordingError as error:  # many episodes share one file
+            raise RecordingError(f"episode {row.index}: {error}") from None
+
+    def _load(self, row: EpisodeRow, fit: PictureFit | None) -> Recording:
+        data_set = self._data_set
         table = read_table(data_set, row, self._columns)
         recovery = self._recovery(table)
         if recovery and self.options.interventions == "cut":
@@ -115,8 +124,20 @@ class LeRobotDataSet(Importer):
             cameras={str(camera): _description(feature, depths.get(camera)) for camera, feature in cameras.items()},
             mapping=self._mapping(),
             notes=("no calibration is in the data set: a lens of 53 degrees is assumed",),
-            warnings=tuple(f"feature {name} is left out" for name in data_set.features if name not in used),
+            warnings=(
+                *self._missing_episodes(),
+                *(f"feature {name} is left out" for name in data_set.features if name not in used),
+            ),
         )
+
+    def _missing_episodes(self) -> list[str]:
+        data_set = self._data_set
+        if data_set.counted is None or data_set.counted <= len(data_set.episodes):
+            return []
+        return [
+            f"info.json counts {data_set.counted} episodes, its metadata lists {len(data_set.episodes)}: the others "
+            "are not imported; download or copy the whole data set, then run the same command again"
+        ]
 
     def _mapping(self) -> dict[str, str]:
         effectors = (

@@ -55,7 +55,7 @@ class VideoSpan:
 @dataclass(frozen=True, kw_only=True)
 class EpisodeRow:
     index: int
-    length: int
+    length: int  # 0 where a recorder was stopped at once; such an episode is refused alone
     first_frame: int  # of the whole data set's frames
     data: str  # parquet file, relative to the data set
     videos: Mapping[str, VideoSpan]
@@ -69,6 +69,7 @@ class DataSet:
     robot: str
     features: Mapping[str, Feature]
     episodes: tuple[EpisodeRow, ...]
+    counted: int | None = None  # episodes that info.json counts
 
     @property
     def frames(self) -> int:

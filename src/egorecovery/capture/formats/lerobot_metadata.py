@@ -23,12 +23,14 @@ def read_data_set(root: Path) -> DataSet:
     rate_hz = info.get("fps")
     if not isinstance(rate_hz, (int, float)) or isinstance(rate_hz, bool) or not 0 < rate_hz <= FASTEST_HZ:
         raise RecordingError(f"{root / INFO}: fps must lie in 0..{FASTEST_HZ:g}, got {rate_hz!r}")
+    counted = info.get("total_episodes")
     return DataSet(
         root=root,
         rate_hz=float(rate_hz),
         robot=str(info.get("robot_type") or "unknown"),
         features=features,
         version=info["codebase_version"],
+        counted=counted if type(counted) is int else None,
         episodes=episodes(root, info, [feature.name for feature in features.values() if feature.dtype == "video"]),
     )
 

@@ -49,7 +49,12 @@ class Table:
             values = np.asarray(flat.to_numpy(zero_copy_only=False), np.float64)
         except (TypeError, ValueError, pa.ArrowException):
             raise RecordingError(f"{self.where}: {name} must hold numbers, it holds {kind}") from None
-        if len(values) != len(self) * size or flat.null_count:
+        if column.null_count or flat.null_count:
+            raise RecordingError(
+                f"{self.where}: {name} is empty (null) in {column.null_count or flat.null_count} places; write the "
+                "data set again"
+            )
+        if len(values) != len(self) * size:
             raise RecordingError(
                 f"{self.where}: {name} must hold {size} numbers per sample, found {len(values)} in {len(self)} samples"
             )

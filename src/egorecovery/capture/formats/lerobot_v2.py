@@ -71,6 +71,6 @@ def _index_and_length(line: bytes, where: str) -> tuple[int, int]:
     index, length = (record.get(name) if isinstance(record, dict) else None for name in ("episode_index", "length"))
     if type(index) is not int or not 0 <= index < 1 << 40:
         raise RecordingError(f"{where}: episode_index must be a number >= 0, got {index!r:.80}")
-    if type(length) is not int or not 1 <= length <= MOST_FRAMES:
-        raise RecordingError(f"{where}: episode {index} has length {length!r:.80}, 1..{MOST_FRAMES} wanted")
+    if type(length) is not int or not 0 <= length <= MOST_FRAMES:
+        raise RecordingError(f"{where}: episode {index} has length {length!r:.80}, 0..{MOST_FRAMES} wanted")
     return index, length

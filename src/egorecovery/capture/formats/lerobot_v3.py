@@ -46,9 +46,11 @@ def _row(values: Mapping[str, Any], info: Mapping[str, Any], videos: Sequence[st
         seconds = name.endswith("timestamp")
         if not isinstance(value, float if seconds else int) or not 0 <= value < 1 << 40:
             raise RecordingError(f"{where}: {name} must be a {'time' if seconds else 'number'} >= 0, got {value!r}")
-    if not 1 <= values["length"] <= MOST_FRAMES:
+    if values["length"] > MOST_FRAMES:
         length = values["length"]
-        raise RecordingError(f"{where}: episode {values['episode_index']} has length {length}, 1..{MOST_FRAMES} wanted")
+        raise RecordingError(
+            f"{where}: episode {values['episode_index']} has length {length}, at most {MOST_FRAMES} wanted"
+        )
     spans = {
         key: VideoSpan(
             path=path_of(

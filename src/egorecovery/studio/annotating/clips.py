@@ -8,6 +8,7 @@ import simplejpeg
 
 from egorecovery.episodes import Camera, EpisodeCard, EpisodeStore
 from egorecovery.errors import StoreError, StudioError
+from egorecovery.storage.manifest import MANIFEST
 
 MAX_FRAMES = 64  # per response: about 10 MB of three 640x480 cameras
 THUMBNAIL_PX = 160  # smallest length of the longer side
@@ -22,6 +23,7 @@ class ClipIndex:
         self._changed_ns = -1
         self._cards: dict[str, EpisodeCard] = {}
         self._damaged: dict[str, str] = {}
+        self._manifests: dict[str, tuple[int, int] | None] = {}  # of the cards: an episode may be replaced by another
 
     def cards(self) -> Mapping[str, EpisodeCard]:
         """All readable episodes in name order, including new ones."""
@@ -34,25 +36,39 @@ class ClipIndex:
         return self._damaged
 
     def _look(self) -> None:
-        changed_ns = (self.store.root / "episodes").stat().st_mtime_ns
+        try:
+            changed_ns = (self.store.root / "episodes").stat().st_mtime_ns
+        except OSError as error:
+            raise StudioError(f"{self.store.root} cannot be read any more: {error.strerror}") from None
         with self._lock:
             if changed_ns == self._changed_ns:
                 return
             cards: dict[str, EpisodeCard] = {}
             damaged: dict[str, str] = {}
-            for name in self.store.folders():
+            manifests = {str(name): self._manifest(name) for name in self.store.folders()}
+            for name, manifest in manifests.items():
+                known = self._cards.get(name) if manifest == self._manifests.get(name) else None
                 try:
-                    cards[name] = self._cards.get(name) or self.store.card(name)
+                    cards[name] = known or self.store.card(name)
                 except (StoreError, OSError) as error:
                     damaged[name] = str(error)
-            self._cards, self._damaged, self._changed_ns = cards, damaged, changed_ns
+            self._cards, self._damaged = cards, damaged
+            self._manifests, self._changed_ns = manifests, changed_ns
+
+    def _manifest(self, name: str) -> tuple[int, int] | None:
+        """Which file it is; None if there is none."""
+        try:
+            status = (self.store.root / "episodes" / name / MANIFEST).lstat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns
 
     def card(self, clip: str) -> EpisodeCard:
-        card = self._cards.get(clip) or self.cards().get(clip)
+        card = self.cards().get(clip)  # looked up anew: it may have been removed meanwhile
         if card is None and clip in self.damaged():
             raise StudioError(self.damaged()[clip])
         if card is None:
-            raise StudioError("there is no such clip in this store")
+            raise StudioError("there is no such clip in this store; if it was listed, it was removed: reload the page")
         return card
 
     def frame_batch(self, clip: str, first: int, count: int) -> bytes:

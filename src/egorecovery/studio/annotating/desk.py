@@ -15,6 +15,7 @@ from egorecovery.studio.annotating.pace import clips_per_hour
 # The journal cannot return a clip to "not annotated". Discarding keeps the clip out of training like an unannotated
 # one, and this note distinguishes it from a clip that was discarded on purpose.
 WITHDRAWN = "(withdrawn: the annotator undid their first word on this clip)"
+CONTENT_LETTERS = 16  # of a recording's hash, for the pages
 MAX_RETRIES = 10  # of an independent save, while others save the same clip
 
 
@@ -35,6 +36,7 @@ class Entry:
     discard: bool = False
     note: str = ""
     withdraw: bool = False
+    seen_content: str = ""  # the recording that the annotator saw; empty: not said
 
 
 class Conflict(StaleRevision):
@@ -82,6 +84,8 @@ class Desk:
     ) -> dict[str, Any]:
         """Saves an entry to disk. If someone else saved the clip meanwhile, raises `Conflict` with their value."""
         card = self.clips.card(clip)
+        if entry.seen_content not in ("", card.content[:CONTENT_LETTERS]):
+            raise AnnotationError(f"{clip} was replaced by another recording since you opened it; reload the page")
         annotation = self._annotation(card, entry, viewer, None if viewer.independent else candidate)
         for _ in range(MAX_RETRIES):
             try:
@@ -175,6 +179,7 @@ def _row(card: EpisodeCard, latest: Annotation | None, seen: Annotation | None) 
         "operator": card.operator,
         "has_boundary": card.source.is_recovery,
         "state": _state(card, annotation),
+        "content": card.content[:CONTENT_LETTERS],
         "revision": latest.revision if latest else 0,
         "annotation": None if annotation is None else plain(annotation),
     }
@@ -182,7 +187,16 @@ def _row(card: EpisodeCard, latest: Annotation | None, seen: Annotation | None) 
 
 def _damaged_row(clip: str, damage: str, latest: Annotation | None) -> dict[str, Any]:
     """An episode that cannot be opened. It stays in the list, so that it is not taken for annotated or missing."""
-    unknown = {"task": "", "active": [], "source": "", "frames": 0, "cameras": [], "operator": "", "annotation": None}
+    unknown = {
+        "task": "",
+        "active": [],
+        "source": "",
+        "frames": 0,
+        "cameras": [],
+        "operator": "",
+        "content": "",
+        "annotation": None,
+    }
     revision = latest.revision if latest else 0
     return {"id": clip, **unknown, "has_boundary": False, "state": "damaged", "revision": revision, "damage": damage}
 

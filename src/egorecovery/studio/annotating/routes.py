@@ -14,7 +14,7 @@ from egorecovery.studio.annotating.agreement import agreements, boundary_noise
 from egorecovery.studio.annotating.changes import Changes
 from egorecovery.studio.annotating.clip_motion import ClipMotion, clip_motion
 from egorecovery.studio.annotating.clips import MAX_FRAMES, ClipIndex
-from egorecovery.studio.annotating.desk import Conflict, Desk, Entry, Viewer, plain
+from egorecovery.studio.annotating.desk import CONTENT_LETTERS, Conflict, Desk, Entry, Viewer, plain
 from egorecovery.studio.app import local_app
 from egorecovery.studio.guard import Guard
 
@@ -45,6 +45,7 @@ class Saving(Change):
     discard: bool = False
     withdraw: bool = False
     note: str = Field(default="", max_length=MAX_NOTE)
+    seen_content: str = Field(default="", max_length=CONTENT_LETTERS)  # of the recording whose pictures were shown
 
     @property
     def entry(self) -> Entry:
@@ -54,6 +55,7 @@ class Saving(Change):
             discard=self.discard,
             note=self.note,
             withdraw=self.withdraw,
+            seen_content=self.seen_content,
         )
 
 

@@ -23,7 +23,7 @@ export class ClipView {
     this.playback = new Playback(this.player, () => this.clip?.boundary ?? null);
     this.timeline = new Timeline(byId("timeline"));
     this.bars = new IntentBars(byId("intent"));
-    this.clip = null; // {id, row, motion, seen, boundary, quality, changed, reviewing}
+    this.clip = null; // {id, row, motion, seen, content, boundary, quality, changed, reviewing}
     this.#listen();
   }
 
@@ -81,6 +81,7 @@ export class ClipView {
       row,
       motion,
       seen: row.revision,
+      content: fetched.content, // of the pictures that are shown
       boundary: row.has_boundary ? (annotation?.boundary ?? motion.candidate?.frame ?? null) : null,
       quality: annotation?.quality ?? "good",
       changed: Boolean(draft),
@@ -219,7 +220,7 @@ export class ClipView {
     const { clip } = this;
     this.saving = true;
     try {
-      this.#saved(clip, await this.session.save(clip.id, clip.seen, changes));
+      this.#saved(clip, await this.session.save(clip.id, clip.seen, { seen_content: clip.content, ...changes }));
       return true;
     } catch (error) {
       if (error.status === 409) return await this.#resolve(clip, changes, error.answer.theirs);
