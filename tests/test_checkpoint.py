@@ -87,7 +87,7 @@ def test_a_loaded_policy_acts_as_the_one_that_was_saved(folder, policy):
     write(folder, policy)
     kept = TrainedPolicy(tiny_policy(), statistics(centre=0.2, spread=0.5), name="kept", device=torch.device("cpu"))
     loaded = load_action_source(folder.parent, device="cpu")
-    assert loaded.name == "demo cube_stack step 20"
+    assert (loaded.name, loaded.task) == ("EgoRecovery; cube stack; step 20", "cube_stack")
     seen = pictures_and_states(policy.config, 2)
     np.testing.assert_array_equal(loaded.infer(*seen).action_BHA, kept.infer(*seen).action_BHA)
 

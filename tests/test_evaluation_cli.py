@@ -159,7 +159,7 @@ def test_a_trained_policy_does_the_same_on_one_worker_and_on_two(tmp_path, check
         found.append(sorted(ResultFile(out).records(), key=lambda record: record.start_key))
     assert found[0] == found[1]
     assert len(found[0]) == 4
-    assert (found[0][0].subject.policy, found[0][0].subject.seed) == ("untrained cube_stack step 7", 3)
+    assert (found[0][0].subject.policy, found[0][0].subject.seed) == ("untrained; cube stack; step 7", 3)
 
 
 def test_interventions_on_the_gate_are_results_of_their_own(tmp_path, checkpoint):

@@ -43,7 +43,7 @@ def test_a_policy_takes_pictures_of_the_size_that_the_store_has(made_up, tmp_pat
 
 def test_without_a_word_on_budgets_a_small_store_is_used_whole_and_that_is_said(made_up, tmp_path, capsys):
     assert main(train(made_up, tmp_path / "run", "--task", TASK, *settings(TINY_OF_ANY_SIZE))) == 0
-    assert "  3 robot successes, 3 robot recoveries, 3 human recoveries" in capsys.readouterr().out
+    assert "on 3 robot successes, 3 robot recoveries, 3 human recoveries; 1 of each" in capsys.readouterr().out
     assert recipe_of(tmp_path / "run")["held_out"] == 1
 
 
@@ -162,8 +162,13 @@ def test_an_option_with_several_values_may_be_repeated():
     ("arguments", "said"),
     [
         (["label", "nowhere"], "does not exist"),
-        (["inspect", "run"], "but a training run; name the store"),
-        (["evaluate", "store", "--task", "cube_stack"], "it is a store of episodes: train a policy on it"),
+        (["label", "run"], "but a training run: name the store that it was trained on; beside it is the store store"),
+        (["inspect", "run"], "'egorecovery train STORE --run run --resume' trains on"),
+        (["label", "."], "is not an episode store: name one; in it is the store store"),
+        (
+            ["evaluate", "store", "--task", "cube_stack"],
+            "is a store of episodes, not a training run: name the run",
+        ),
         (["evaluate", "nowhere", "--task", "cube_stack"], "nowhere does not exist"),
         (["import", "nowhere", "--out", "x"], "nowhere does not exist"),
         (["import", "store", "--out", "x"], "it is a store already"),

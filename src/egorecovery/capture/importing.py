@@ -1,5 +1,6 @@
 """Imports raw recordings as episodes: clean the motion, resample every stream to 25 Hz, check, store."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -145,7 +146,9 @@ def _commit(writer: StoreWriter, where: str, staged: StagedEpisode) -> Imported:
 def _log(writer: StoreWriter, where: str, attempt: Attempt) -> Imported:
     name = attempt.episode
     if name in writer.store:  # logging it as discarded would contradict the store
-        command = f"egorecovery annotate {writer.store.root} --episode {name} --discard --annotator YOU"
+        command = (
+            f"egorecovery annotate {shlex.quote(str(writer.store.root))} --episode {name} --discard --annotator YOU"
+        )
         advice = f"{name} was accepted earlier; discard it with {command}"
         return Imported(where, name, Outcome.CLASHING, (*attempt.reasons, advice))
     writer.store.collection.add(attempt)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tyro.conf import Positional
 
+from egorecovery.cli.words import command
 from egorecovery.errors import AnnotationError, StudioError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Annotate:
         serve(lambda access: annotate_app(store, access, annotator=self.annotator or ""), serving, announce)
         end_interrupted_line()
         console.print(f"stopped; what was confirmed is in {store.annotations_path}", soft_wrap=True)
-        console.print(f"next: egorecovery label {self.store}", soft_wrap=True)
+        console.print(f"next: {command('label', self.store)}", soft_wrap=True)
         return 0
 
     def _write_noise(self, path: Path) -> int:
@@ -104,7 +105,7 @@ class Annotate:
         if not noise["differences"]:
             raise AnnotationError(
                 f"{self.store}: no clip has boundaries of two annotators; let a second person annotate some with "
-                f"'egorecovery annotate {self.store}', the candidate hidden"
+                f"'{command('annotate', self.store)}', the candidate hidden"
             )
         write_file(path, (json.dumps(noise, indent=2, ensure_ascii=False) + "\n").encode())
         console.print(
@@ -112,7 +113,7 @@ class Annotate:
             f"deviation of one annotator: {path}",
             soft_wrap=True,
         )
-        console.print(f"next: egorecovery annotate {self.store}", soft_wrap=True)
+        console.print(f"next: {command('annotate', self.store)}", soft_wrap=True)
         return 0
 
     def _save_headless(self) -> int:
@@ -135,7 +136,7 @@ class Annotate:
             console.print(
                 f"{saved.episode}: revision {saved.revision}, {said}: {store.annotations_path}", soft_wrap=True
             )
-        console.print(f"next: egorecovery label {self.store}", soft_wrap=True)
+        console.print(f"next: {command('label', self.store)}", soft_wrap=True)
         return 0
 
     def _save(self, store: "EpisodeStore", identifier: str, annotator: str, now: str) -> "Annotation":

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tyro.conf import Positional
 
+from egorecovery.cli.words import command
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -59,7 +61,7 @@ class Audit:
             )
         for path in wrote:
             console.print(f"wrote: {path}", soft_wrap=True)
-        again = f"egorecovery audit {' '.join(map(str, self.logs))} --out audit"
+        again = command("audit", *self.logs, "--out", "audit")
         console.print(f"next: {again if self.out is None else _look_closer(self.logs[0])}", soft_wrap=True)
         return 0
 
@@ -82,10 +84,10 @@ class Audit:
 def _look_closer(path: Path) -> str:
     root = path if path.is_dir() else path.parent
     if (root / "store.json").exists():
-        return f"egorecovery inspect {root}"
+        return command("inspect", root)
     if any(root.glob("*/recording.json")):
-        return f"egorecovery import {root} --out {root.with_name(root.name + '_store')}"
-    return f"egorecovery audit {path} --json"
+        return command("import", root, "--out", root.with_name(f"{root.name}_store"))
+    return command("audit", path, "--json")
 
 
 def show(audited: "Audited") -> None:
@@ -101,6 +103,8 @@ def show(audited: "Audited") -> None:
     of_averages, of_ratios = ratio_of_averages(rates), mean_of_ratios(rates)
     if of_averages is None:
         console.print("no task has both robot and human recoveries: there is no ratio yet")
+    elif len(rates) == 1:
+        console.print(f"human per robot recovery: {shown(of_averages)}x")
     else:
         console.print(
             f"human per robot recovery: {shown(of_averages)}x as ratio of averages (the paper's way), "
@@ -147,8 +151,9 @@ def rate_table(audited: "Audited") -> "Table":
         theirs = paper.get(task, {})
         cells = [cell(by_source.get(source), theirs.get(source), places=0) for source in Source]
         table.add_row(task, *cells, cell(ratio(by_source), ratio(theirs), unit="x"))
-    cells = [cell(average(rates, source), average(paper, source)) for source in Source]
-    table.add_row("average", *cells, cell(ratio_of_averages(rates), ratio_of_averages(paper), unit="x"))
+    if len(rates) > 1:  # of one task there is nothing to average, and the paper's is over four
+        cells = [cell(average(rates, source), average(paper, source)) for source in Source]
+        table.add_row("average", *cells, cell(ratio_of_averages(rates), ratio_of_averages(paper), unit="x"))
     return table
 
 

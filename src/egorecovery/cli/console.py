@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from egorecovery.cli.live_region import LiveRegion
-from egorecovery.cli.words import wrapped
+from egorecovery.cli.words import command, wrapped
 from egorecovery.storage.foreign_text import inert, inert_json
 
 
@@ -56,7 +56,7 @@ def tell_set_aside(store: Path, damaged: dict[str, str]) -> None:
         messages.print(f"{episode} is skipped: {problem}", soft_wrap=True)
     if damaged:
         messages.print(
-            f"{len(damaged)} damaged episodes; 'egorecovery verify {store}' lists all damage", soft_wrap=True
+            f"{len(damaged)} damaged episodes; '{command('verify', store)}' lists all damage", soft_wrap=True
         )
 
 
@@ -86,11 +86,16 @@ class ProgressLine:
         self._region = LiveRegion(on, shown=shown, at_once=False, clock=clock)
         self._what, self._pace = "", Pace(clock)
 
-    def show(self, what: str, done: int, total: int, unit: str, note: str = "") -> None:
+    def show(self, what: str, done: int, total: int, unit: str, figures: Sequence[str] = ()) -> None:
+        """`figures` come last, the most important first: those that find no room are left out."""
         if what != self._what:
             self._what, self._pace = what, Pace(self._clock)
-        words = f"{what}: {done:,} of {total:,} {unit}{self._pace.left(done, total)}{note and '; '}{note}"
-        self._region.draw(lambda: self._drawn(words, done, total), words if done < total else "")
+        count, left = f"{done:,} of {total:,}", self._pace.left(done, total)
+        words = f"{what}: {count} {unit}{left}{'; ' if figures else ''}{', '.join(figures)}"
+        self._region.draw(
+            lambda: self._drawn(fitted(what, count, unit, left, figures, self._on.width), done, total),
+            words if done < total else "",
+        )
 
     def _drawn(self, words: str, done: int, total: int) -> Group:
         bar = ProgressBar(total=max(total, 1), completed=done, width=min(self._on.width, 100) // 2)
@@ -102,6 +107,15 @@ class ProgressLine:
 
     def __exit__(self, *raised: object) -> None:
         self._region.__exit__(*raised)
+
+
+def fitted(what: str, count: str, unit: str, left: str, figures: Sequence[str], width: int) -> str:
+    """One line of at most `width`: words go first, then the last figures, then the time; never half a number."""
+    shorter = [f"{what}: {count} {unit}{left}", f"{what}: {count}{left}", f"{what} {count}{left.removesuffix(' left')}"]
+    noted = [f"; {', '.join(figures[:kept])}" for kept in range(len(figures), 0, -1)] + [""]
+    lines = [line + note for note in noted for line in shorter] + [f"{what} {count}"]
+    cut = what[: max(width - len(count) - 2, 0)] + "\N{HORIZONTAL ELLIPSIS}"
+    return next((line for line in lines if len(line) <= width), f"{cut} {count}")
 
 
 def duration(seconds: float) -> str:

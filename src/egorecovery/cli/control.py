@@ -1,5 +1,6 @@
 """`egorecovery control`."""
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -32,10 +33,12 @@ class Control:
 
     server: str
     """Where egorecovery serve runs, such as ws://127.0.0.1:8000."""
-    task: str
-    """cup_brush, table_sweep, round_disk, cube_stack, or a task of your own (docs/tutorial_task.md)."""
     limits: Path
     """A file that says what the joints may do; examples/limits has some to start from."""
+    task: str | None = None
+    """cup_brush, table_sweep, round_disk, cube_stack, or a task of your own (docs/tutorial_task.md).
+
+    By default the one that the server's policy was trained for."""
     robot: Literal["workcell"] = "workcell"
     """The simulated workcell; robots of your own have a script of their own (examples/README.md)."""
     regime: Literal["initial", "recovery"] = "recovery"
@@ -87,26 +90,23 @@ class Control:
         limits = read_limits(self.limits)
         with self._connect() as client:
             metadata = client.metadata
-        if metadata.task not in (None, self.task):
-            raise RobotError(
-                f"the server's policy was trained for {metadata.task}, not for {self.task}; give --task {metadata.task}"
-            )
-        console.print(f"server: {metadata.model} ({metadata.action_hz:g} Hz, chunks of {metadata.horizon})")
+        task = self._task_of(metadata)
+        console.print(
+            f"server: {metadata.model} ({metadata.action_hz:g} Hz, chunks of {metadata.horizon})", soft_wrap=True
+        )
         for line in stop_times(limits, WorkcellRobot.rate_hz):
             console.print(line, soft_wrap=True)
-        jobs = [self._job(self.start + number, metadata) for number in range(self.rollouts)]
+        jobs = [self._job(task, self.start + number, metadata) for number in range(self.rollouts)]
         stopped = 0
         with EventLog(self.log) as log:
-            log.start(
-                0.0, server=self.server, task=self.task, limits=str(self.limits), shadow=self.shadow, slow=self.slow
-            )
+            log.start(0.0, server=self.server, task=task, limits=str(self.limits), shadow=self.shadow, slow=self.slow)
             for job in jobs:
                 log("rollout", 0.0, regime=job.regime, index=job.index, starts_seed=self.starts_seed)
                 stopped += self._roll(job, limits, log)
         console.print(log.summary, soft_wrap=True)
         if self.record:
             console.print(f"films and motion: {self.record}", soft_wrap=True)
-        console.print(f"next: grep -v chunk {self.log} | tail", soft_wrap=True)
+        console.print(f"next: grep -v chunk {shlex.quote(str(self.log))} | tail", soft_wrap=True)
         return 1 if stopped else 0
 
     def _roll(self, job: "RolloutJob", limits: "Limits", log: "EventLog") -> bool:
@@ -144,7 +144,16 @@ class Control:
         playback = replace(playback_of(job.protocol), blend_s=usual_s if self.blend is None else self.blend)
         return Mode(shadow=self.shadow, slow=self.slow, playback=playback)
 
-    def _job(self, index: int, metadata: "ServerMetadata") -> "RolloutJob":
+    def _task_of(self, metadata: "ServerMetadata") -> str:
+        if self.task is None and metadata.task is None:
+            raise RobotError("the server does not say what its policy was trained for: name the task with --task")
+        if self.task and metadata.task not in (None, self.task):
+            raise RobotError(
+                f"the server's policy was trained for {metadata.task}, not for {self.task}; give --task {metadata.task}"
+            )
+        return self.task or str(metadata.task)
+
+    def _job(self, task: str, index: int, metadata: "ServerMetadata") -> "RolloutJob":
         from egorecovery.episodes import Camera
         from egorecovery.evaluation import bench_protocol
         from egorecovery.evaluation.rollout import RolloutJob
@@ -152,7 +161,7 @@ class Control:
         unknown = [camera for camera in metadata.cameras if camera not in list(Camera)]
         if unknown:
             raise RobotError(f"the policy looks through {', '.join(unknown)}; the workcell has {', '.join(Camera)}")
-        named = bench_protocol(self.task, metadata.horizon)
+        named = bench_protocol(task, metadata.horizon)
         if self.seconds is not None and not self.seconds > named.stable_s:
             raise RecipeError(
                 f"--seconds must be more than {named.stable_s:g}: success is judged over {named.stable_s:g} s"
@@ -166,7 +175,7 @@ class Control:
             time_limit_s=self.seconds if self.seconds is not None else named.time_limit_s,
         )
         return RolloutJob(
-            task=self.task,
+            task=task,
             regime=self.regime,
             index=index,
             protocol=protocol,

@@ -2,16 +2,41 @@
 
 import shlex
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 from tyro.conf import Positional
 
+from egorecovery.cli.words import command
 from egorecovery.errors import RecipeError
 
 if TYPE_CHECKING:
     from egorecovery.diagnostics.diagnosis import Diagnosis
+
+MEANING = {  # of each group of numbers: the question, and which answer is good
+    "Intent target": (
+        "do robot and human corrections look alike to the intent target? KS is 0 where they do and 1 where they do "
+        "not at all; below chance no difference can be seen."
+    ),
+    "Failure states": (
+        "do the human clips show failures that the robot's do not? Hull: the range of starts that were shown. Above "
+        "1x the human range is wider; more evaluation starts inside it is better."
+    ),
+    "Bottleneck": (
+        "does the intent head bring robot and human together? rho below 1 means that recoveries are closer than "
+        "ordinary work. The shrink by the trained intent should beat the other two projections."
+    ),
+    "Gate": (
+        "does the gate see where a correction ends? AUC is 1 if it is always right and 0.5 if it guesses; it should "
+        "beat the clock, which knows only how long the episode lasts. An offset of 0 is the annotated frame."
+    ),
+    "Transfer probe": (
+        "does the policy trained with human clips know better where the object is? A gain above 0 whose interval "
+        "leaves out 0 says that it does."
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +97,7 @@ class Diagnose:
         else:
             following = training_command(self.store, self.task, {row["source"] for row in store_rows(store)})
             if self.runs:
-                following = f"egorecovery evaluate {self.runs[0]} --task {self.task}"
+                following = command("evaluate", self.runs[0], "--task", self.task)
             _show(diagnosis, written, following)
         return 0 if diagnosis.found else 1
 
@@ -96,21 +121,21 @@ def _show(diagnosis: "Diagnosis", written: Path, following: str) -> None:
     from egorecovery.cli.console import console
     from egorecovery.experiments.diagnostic_rows import rows
 
-    shown = rows(diagnosis.to_json())
-    table = Table(title=f"diagnostics of {diagnosis.record['task']}", title_justify="left", box=SIMPLE, pad_edge=False)
-    with_paper = any(row.paper for row in shown)
-    table.add_column("", ratio=5, overflow="fold")
-    table.add_column("here", ratio=3, overflow="fold")
-    if with_paper:
-        table.add_column("paper", ratio=2, overflow="fold")
-    group = None
-    for row in shown:
-        if row.group != group:
-            table.add_row(f"{row.group}:", *[""] * (1 + with_paper))
-        table.add_row(row.what, row.here, *([row.paper] if with_paper else []))
-        group = row.group
-    if diagnosis.found:
+    shown = rows(diagnosis.to_json()) if diagnosis.found else []
+    for group, of_group in groupby(shown, key=lambda row: row.group):
+        of_it = list(of_group)
+        with_paper = any(row.paper for row in of_it)
+        console.print(f"{group}: {MEANING[group.partition(',')[0]]}", soft_wrap=True)
+        table = Table(box=SIMPLE, pad_edge=False)
+        table.add_column("", ratio=5, overflow="fold")
+        table.add_column("here", ratio=3, overflow="fold")
+        if with_paper:
+            table.add_column("paper", ratio=2, overflow="fold")
+        for row in of_it:
+            table.add_row(row.what, row.here, *([row.paper] if with_paper else []))
         console.print(table)
+    if shown:
+        console.print("docs/glossary.md explains every term, docs/diagnostics.md what is good and what misleads")
     for missing in diagnosis.missing:
         console.print(f"not computed: {missing.what}: {missing.reason}", soft_wrap=True)
     for words in diagnosis.notes:

@@ -32,8 +32,10 @@ class Evaluate:
 
     checkpoint: Positional[Path]
     """A training run or one of its checkpoints, or 'hold_still' for the policy that does nothing."""
-    task: str
-    """cup_brush, table_sweep, round_disk, cube_stack, or a task of your own (docs/tutorial_task.md)."""
+    task: str | None = None
+    """cup_brush, table_sweep, round_disk, cube_stack, or a task of your own (docs/tutorial_task.md).
+
+    By default the one that the policy was trained for; hold_still needs it."""
     regime: Literal["initial", "recovery", "both"] = "both"
     """Which starts: ordinary ones, failures, or both."""
     rollouts: int = 20
@@ -85,6 +87,8 @@ class Evaluate:
         from egorecovery.cli.console import console, progress_bar
         from egorecovery.evaluation import ResultFile, default_workers, evaluate
 
+        if self.task is None:
+            return replace(self, task=self._trained_task()).run()
         factory, evaluation, device = self._plan()
         there: int | None = None
         started_s = time.monotonic()
@@ -141,6 +145,18 @@ class Evaluate:
             return f"egorecovery watch {shlex.quote(str(self.results))}"
         return command_of("evaluate", replace(self, film=min(self.rollouts, 5), film_starts=(), json=False))
 
+    def _trained_task(self) -> str:
+        """What the policy was trained for: a recipe has one task."""
+        from egorecovery.policy.checkpoint import open_checkpoint
+
+        if str(self.checkpoint) == HOLD_STILL:
+            raise RecipeError("hold_still was trained for nothing: name a task, as in --task cube_stack")
+        saved = open_checkpoint(self.checkpoint)
+        task = saved.recipe.get("task")
+        if not isinstance(task, str):
+            raise RecipeError(f"{saved.path} does not say what it was trained for: name it with --task")
+        return task
+
     def _plan(self) -> "tuple[SourceFactory, Evaluation, str]":
         """Who is asked, what is run, and where the policy computes."""
         from egorecovery.evaluation import REGIMES, Evaluation, Subject
@@ -191,14 +207,22 @@ class Evaluate:
             checkpoint=saved.path.absolute(), device=device, intervention=intervention, acceleration=self.acceleration
         )
         source = factory()
+        weights = policy_hash(saved.path)
         subject = Subject(
-            policy=source.name,
-            policy_hash=policy_hash(saved.path),
+            policy=self._name_on_record(weights) or source.name,
+            policy_hash=weights,
             seed=int(saved.recipe.get("seed", 0)),
             intervention=asdict(intervention),
         )
         lent = factory if self.executor == "ray" else lambda: source
         return lent, subject, device.split(":")[0], int(saved.recipe["policy"]["horizon"])
+
+    def _name_on_record(self, weights: str) -> str | None:
+        """How the results already there call these weights: under another name they would be run again."""
+        from egorecovery.evaluation import ResultFile
+
+        records = ResultFile(self.results).records() if self.results.exists() else []
+        return next((record.subject.policy for record in records if record.subject.policy_hash == weights), None)
 
     def _protocol(self, horizon: int | None = None) -> "EvaluationProtocol":
         from egorecovery.evaluation import bench_protocol, paper_protocol

@@ -8,7 +8,7 @@ from pathlib import Path
 from egorecovery.capture import Imported, Outcome, PictureFit
 from egorecovery.capture.formats.importer import Findings
 from egorecovery.cli.console import console, print_json
-from egorecovery.cli.words import wrapped
+from egorecovery.cli.words import command, wrapped
 
 
 def show_findings(
@@ -49,7 +49,7 @@ def show(imported: Sequence[Imported], store: Path, *, as_json: bool) -> None:
     console.print(f"store: {store}", soft_wrap=True)
     if not any(recording.accepted for recording in imported):
         console.print("nothing new is in it: mend what is named above, then run the same command again")
-        console.print(f"next: egorecovery inspect {store}", soft_wrap=True)
+        console.print(f"next: {command('inspect', store)}", soft_wrap=True)
         return
     console.print(f"next: {_next(imported, store)}", soft_wrap=True)
 
@@ -60,8 +60,8 @@ def _next(imported: Sequence[Imported], store: Path) -> str:
 
     there = EpisodeStore(store)
     if any(there.card(recording.name).source.is_recovery for recording in imported if recording.accepted):
-        return f"egorecovery annotate {store}"
-    return f"egorecovery label {store}"
+        return command("annotate", store)
+    return command("label", store)
 
 
 def _summary(imported: Sequence[Imported]) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tyro.conf import Positional
 
-from egorecovery.cli.words import plural
+from egorecovery.cli.words import command, plural
 from egorecovery.errors import StoreError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ FEW = 12  # episodes of a source that are listed unless all are asked for
 
 @dataclass(frozen=True, kw_only=True)
 class Inspect:
-    """Show what a store or a result file holds, or one episode or rollout of it in detail."""
+    """Show what a store, a training run or a result file holds, or one episode or rollout of it in detail."""
 
     EXAMPLE: ClassVar = "inspect runs/cubes"
     HEADINGS: ClassVar = {
@@ -32,7 +32,7 @@ class Inspect:
     }
 
     store: Positional[Path]
-    """A store, or a run or file with results that evaluate wrote."""
+    """A store, a run or checkpoint, or a file with results that evaluate wrote."""
     episode: str | None = None
     """Show this one in detail."""
     rollout: int | None = None
@@ -57,6 +57,10 @@ class Inspect:
             from egorecovery.cli.inspect_results import inspect_results
 
             return inspect_results(self)
+        from egorecovery.cli.inspect_run import inspect_run, is_run
+
+        if is_run(self.store) and not (self.store / "store.json").exists():
+            return inspect_run(self)
         if self.rollout is not None:
             raise StoreError(f"--rollout shows one of a file of results; {self.store} is a folder")
         store = EpisodeStore(self.store)
@@ -94,15 +98,13 @@ class Inspect:
         return 0
 
     def _next_of(self, facts: dict[str, Any]) -> str:
-        store = shlex.quote(str(self.store))
         if facts.get("annotations") == []:
-            return f"egorecovery annotate {store}"
+            return command("annotate", self.store)
         if "labels" not in facts or not facts["labels_current"]:
-            return f"egorecovery label {store}"
+            return command("label", self.store)
         if self.sheet or self.film:  # seen in words and pictures: the store is the next thing to look at
-            return f"egorecovery inspect {store}"
-        episode, sheet = shlex.quote(facts["id"]), shlex.quote(f"{facts['id']}.png")
-        return f"egorecovery inspect {store} --episode {episode} --sheet {sheet}"
+            return command("inspect", self.store)
+        return command("inspect", self.store, "--episode", facts["id"], "--sheet", f"{facts['id']}.png")
 
     def _list(self, store: "EpisodeStore") -> int:
         from egorecovery.cli.console import console, print_json, tell_set_aside
@@ -133,27 +135,33 @@ class Inspect:
 
     def _next(self, rows: list[dict[str, Any]]) -> str:
         """What the store lacks first."""
-        store = shlex.quote(str(self.store))
         if not rows:
-            return f"egorecovery simulate --task cube_stack --source robot_success --episodes 20 --out {store}"
+            return _simulated("cube_stack", self.store)
         if any("recovery" in row["source"] and row["boundary"] is None and not row["discard"] for row in rows):
-            return f"egorecovery annotate {store}"
+            return command("annotate", self.store)
         if any(row["labels"] != "current" and not row["discard"] for row in rows):
-            return f"egorecovery label {store}"
+            return command("label", self.store)
         task = rows[0]["task"]
         there = {row["source"] for row in rows if row["task"] == task and not row["discard"]}
         if "robot_success" not in there:
-            return f"egorecovery simulate --task {shlex.quote(task)} --source robot_success --episodes 20 --out {store}"
+            from egorecovery.workcell.tasks import task_names
+
+            if task not in task_names():  # data of their own
+                return command("import", "FOLDER", "--task", task, "--source", "robot_success", "--out", self.store)
+            return _simulated(task, self.store)
         return training_command(self.store, task, there)
 
 
 def training_command(store: Path, task: str, there: Collection[str]) -> str:
     """With the method that the sources are enough for."""
-    method = "" if {"robot_recovery", "human_recovery"} <= set(there) else " --method robot_success"
+    method = [] if {"robot_recovery", "human_recovery"} <= set(there) else ["--method", "robot_success"]
     if "robot_recovery" in there and "human_recovery" not in there:
-        method = " --method robot_recovery"
-    where, run = shlex.quote(str(store)), shlex.quote(f"{store}_policy")
-    return f"egorecovery train {where} --task {shlex.quote(task)} --run {run}{method}"
+        method = ["--method", "robot_recovery"]
+    return command("train", store, "--task", task, "--run", f"{store}_policy", *method)
+
+
+def _simulated(task: str, store: Path) -> str:
+    return command("simulate", "--task", task, "--source", "robot_success", "--episodes", 20, "--out", store)
 
 
 def _grouped(rows: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:

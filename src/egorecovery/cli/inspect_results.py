@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from egorecovery.cli.console import console, print_json
+from egorecovery.cli.words import command
 from egorecovery.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def inspect_results(asked: "Inspect") -> int:
     for title, chosen in policy_groups(records).items():
         show_rates(chosen, title)
     console.print(f"{asked.store}: {len(records)} rollouts", soft_wrap=True)
-    following = "--rollout 0" if records else "--help"
-    console.print(f"next: egorecovery inspect {shlex.quote(str(asked.store))} {following}", soft_wrap=True)
+    following = ["--rollout", 0] if records else ["--help"]
+    console.print(f"next: {command('inspect', asked.store, *following)}", soft_wrap=True)
     return 0
 
 
@@ -56,7 +57,8 @@ def _detail(asked: "Inspect", records: "list[RolloutRecord]") -> int:
     if asked.json:
         print_json(record.record())
         return 0
-    console.print(f"rollout {number}: {record.task}, {record.regime} start {record.index}, {record.subject.policy}")
+    console.print(f"rollout {number}: {record.task}, {record.regime} start {record.index}", soft_wrap=True)
+    console.print(f"  by {record.subject.policy}", soft_wrap=True)
     console.print(f"  {record.outcome} after {record.duration_s:.1f} s: {record.reason}", soft_wrap=True)
     console.print(f"  {record.decisions} decisions, {record.retries} retries, start {record.mode}", soft_wrap=True)
     if record.gate_trace:
@@ -67,5 +69,5 @@ def _detail(asked: "Inspect", records: "list[RolloutRecord]") -> int:
         console.print(f"wrote: {asked.rerun}", soft_wrap=True)
         console.print(f"next: rerun {shlex.quote(asked.rerun)}", soft_wrap=True)
     else:
-        console.print(f"next: egorecovery watch {shlex.quote(str(asked.store))}", soft_wrap=True)
+        console.print(f"next: {command('watch' if film else 'inspect', asked.store)}", soft_wrap=True)
     return 0

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
-from egorecovery.cli.words import require_id
+from egorecovery.cli.words import command, require_id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,5 +41,5 @@ class Push:
         with progress_bar(f"Pushing the {kind}", "files") as advance:
             pushed = push(self.folder, self.repository, private=self.private, progress=advance)
         console.print(f"pushed: {pushed.files} files and the card to {pushed.url}", soft_wrap=True)
-        console.print(f"next: egorecovery pull {self.repository} --out COPY", soft_wrap=True)
+        console.print(f"next: {command('pull', self.repository, '--out', 'COPY')}", soft_wrap=True)
         return 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from tyro.conf import arg
 
+from egorecovery.cli.words import command
 from egorecovery.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -192,8 +193,7 @@ class Record:
             return f"next: egorecovery record --help, or record again into {self.out} and accept a clip"
         if self.source.startswith("human") and not replayed:
             tracks = self.out.with_name(f"{self.out.name}_tracks")
-            return (
-                f"next: track each clip's hands into {tracks}/CLIP.npz (docs/hand_tracks.md), then "
-                f"egorecovery import {self.out} --hands {tracks} --out {store}"
+            return f"next: track each clip's hands into {tracks}/CLIP.npz (docs/hand_tracks.md), then " + command(
+                "import", self.out, "--hands", tracks, "--out", store
             )
-        return f"next: egorecovery import {self.out} --out {store}"
+        return f"next: {command('import', self.out, '--out', store)}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tyro.conf import Positional
 
 from egorecovery.cli.extras import require
+from egorecovery.cli.words import command
 from egorecovery.errors import StudioError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Score:
             raise ScoringError("--export unblinds a session: name its folder alone, as in 'score SESSION --export OUT'")
         if is_session(self.session):
             raise ScoringError(
-                f"{self.session} is a scoring session already: 'egorecovery score {self.session}' goes on with it; "
+                f"{self.session} is a scoring session already: '{command('score', self.session)}' goes on with it; "
                 "for other videos name a new folder with --session"
             )
         clips, notes = clips_of(self.run_or_videos)
@@ -105,7 +106,7 @@ class Score:
         console.print(f"session: {session.root}, {len(clips)} videos under random names", soft_wrap=True)
         console.print(f"key: {self.key or session.root / 'key.json'}; do not open it before the export", soft_wrap=True)
         if self.prepare:
-            console.print(f"next: egorecovery score {session.root}", soft_wrap=True)
+            console.print(f"next: {command('score', session.root)}", soft_wrap=True)
         return session
 
     def _serve(self, session: "Session") -> int:
@@ -130,9 +131,9 @@ class Score:
         console.print(f"stopped; ratings are in {session.journal.path}", soft_wrap=True)
         for sentence in lacking:
             console.print(f"open: {sentence}", soft_wrap=True)
-        key = f" --key {self.key}" if self.key else ""
-        more = "" if lacking else f" --export {session.root}-export{key}"
-        console.print(f"next: egorecovery score {session.root}{more}", soft_wrap=True)
+        key = ["--key", self.key] if self.key else []
+        more = [] if lacking else ["--export", f"{session.root}-export", *key]
+        console.print(f"next: {command('score', session.root, *more)}", soft_wrap=True)
         return 0
 
     def _export(self, session: "Session", out: Path) -> int:
@@ -146,7 +147,7 @@ class Score:
         _show(unblinded)
         for path in written:
             console.print(f"wrote: {path}", soft_wrap=True)
-        console.print(f"next: egorecovery watch {out}", soft_wrap=True)
+        console.print(f"next: {command('watch', out)}", soft_wrap=True)
         return 0
 
 

@@ -40,7 +40,9 @@ class Serve:
     allow_host: tuple[str, ...] = ()
     """Names by which clients may address this machine, beside its own address and localhost."""
     client_hz: float = 50.0
-    """Rate at which the robot plays actions; chunks are resampled from the policy's 25 Hz."""
+    """Rate at which the robot plays actions: 25 for the workcell (egorecovery control), 50 for ALOHA robots.
+
+    Chunks are resampled to it from the policy's 25 Hz."""
     robot: Path | None = None
     """The arms (MJCF, URDF or JSON) of a policy that acts in effector space; the workcell's own by default."""
     answer: Literal["joints", "poses"] = "joints"
@@ -155,7 +157,7 @@ def _announce(server: "PolicyServer", host: str) -> None:
     cameras, steps = ", ".join(metadata.cameras), f"{metadata.horizon} steps of {metadata.action_dim}"
     shown = f"[{host}]" if ":" in host else host
     for line in (
-        f"serving: {metadata.model}, checkpoint {metadata.checkpoint[:12]}",
+        f"serving: {metadata.model} (checkpoint {metadata.checkpoint[:12]})",
         f"  at      ws://{shown}:{server.port}",
         f"  wants   {metadata.state_dim} joints; {cameras} of {metadata.image_size} px ({metadata.picture_fit})",
         f"  answers {steps} at {metadata.action_hz:g} Hz ({metadata.action_space} space)",
@@ -163,6 +165,8 @@ def _announce(server: "PolicyServer", host: str) -> None:
         f"next: curl http://{shown}:{server.port}/healthz",
     ):
         console.print(line, soft_wrap=True)
+        if line.startswith("  answers") and metadata.action_hz != metadata.policy_hz:
+            console.print(f"          for 'egorecovery control' start it with --client-hz {metadata.policy_hz:g}")
 
 
 def _camera_names(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from egorecovery.cli.words import command
+
 if TYPE_CHECKING:
     from egorecovery.episodes import EpisodeStore
 
@@ -96,7 +98,7 @@ class Simulate:
             f"{made / minutes:.0f} episodes per minute"
         )
         console.print(f"store: {self.out}", soft_wrap=True)
-        console.print(f"next: egorecovery label {self.out}", soft_wrap=True)
+        console.print(f"next: {command('label', self.out)}", soft_wrap=True)
         return 0
 
     def _require_same_pictures(self, store: "EpisodeStore") -> None:

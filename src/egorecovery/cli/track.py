@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tyro.conf import Positional
 
+from egorecovery.cli.words import command
+
 if TYPE_CHECKING:
     from egorecovery.capture import RawCamera
 
@@ -57,10 +59,8 @@ class Track:
         seen = ", ".join(f"{hand} {share:.0%}" for hand, share in tracked.seen().items())
         console.print(f"{len(camera.frames)} pictures, hands seen: {seen} ({tracked.tracker})", soft_wrap=True)
         console.print(f"wrote: {self.out}", soft_wrap=True)
-        console.print(
-            f"next: egorecovery import {self.clip} --hands {self.out}{_still_to_say(self.clip)} --out STORE",
-            soft_wrap=True,
-        )
+        following = command("import", self.clip, "--hands", self.out, *_still_to_say(self.clip), "--out", "STORE")
+        console.print(f"next: {following}", soft_wrap=True)
         return 0
 
     def _head(self) -> "RawCamera":
@@ -74,7 +74,7 @@ class Track:
         return head
 
 
-def _still_to_say(clip: Path) -> str:
+def _still_to_say(clip: Path) -> list[str]:
     from egorecovery.capture.recording_files import is_recording
 
-    return "" if is_recording(clip) else " --task TASK --source human_recovery"
+    return [] if is_recording(clip) else ["--task", "TASK", "--source", "human_recovery"]

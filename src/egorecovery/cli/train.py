@@ -163,7 +163,8 @@ class Train:
                     decoding=progress.decoding,
                     stepped=progress.stepped,
                     size_of_store=not continues and "policy.image_size" not in self.set,
-                    what_is_there=not continues and self.recipe is None and not self._says_how_many(),
+                    what_is_there=not continues and self.recipe is None,
+                    given=self._given_amounts(),
                     begun=progress.begun,
                     logs=views,
                 )
@@ -181,10 +182,13 @@ class Train:
         """The command that goes on: with what the run does not remember, such as the device."""
         return command_of("train", replace(self, resume=True), without=REMEMBERED)
 
-    def _says_how_many(self) -> bool:
+    def _given_amounts(self) -> list[str]:
+        """What is trained on in so many episodes, whatever the store has; other amounts fit it."""
         from egorecovery.episodes import Source
 
-        return "held_out" in self.set or any(getattr(self, str(source)) is not None for source in Source)
+        sources = [str(source) for source in Source if getattr(self, str(source)) is not None]
+        single = [name.removeprefix("budget.") for name in self.set]  # --set budget.robot_success 12 says it too
+        return [*sources, *single]
 
     def _tell(self, outcome: "Outcome") -> None:
         import shlex

@@ -9,6 +9,8 @@ from rich.table import Table
 
 from egorecovery.cli.console import ProgressLine, console
 from egorecovery.cli.words import PLURALS
+from egorecovery.policy.policy_name import method_words
+from egorecovery.storage.typed_json import to_json
 
 if TYPE_CHECKING:
     from egorecovery.training import Recipe
@@ -29,7 +31,10 @@ def described(recipe: "Recipe") -> str:
     """What, and on which episodes: that is not always what was asked for, and one should see it."""
     parts = [f"{count} {words}" for source, words in PLURALS.items() if (count := getattr(recipe.budget, source))]
     size = f"{recipe.policy.image_size} x {recipe.policy.image_size}"
-    return f"Training {recipe.task}, pictures {size}, on:\n  {', '.join(parts)}"
+    steps = f"{recipe.optimisation.steps:,} steps"
+    what = f"{method_words(to_json(recipe))}; {recipe.task.replace('_', ' ')}; recipe {recipe.name}, {steps}"
+    held_out = f"{recipe.held_out} of each held out" if recipe.held_out else "none held out"
+    return f"Training: {what}\n  on {', '.join(parts)}; {held_out}; pictures {size}"
 
 
 class TrainingProgress:
@@ -38,7 +43,7 @@ class TrainingProgress:
     def __init__(self, shown: bool = True) -> None:
         self._line = ProgressLine(console, shown=shown)
         self._shown = shown
-        self._losses = ""
+        self._losses: list[str] = []
         self._plain = shown and not console.is_terminal
         self._tenth = 0  # of the run, told last
 
@@ -55,11 +60,11 @@ class TrainingProgress:
 
     def step(self, at: "Step") -> None:
         parts = [f"{short} {at.values[name]:.2f}" for name, short in SHOWN if name in at.values]
-        self._losses = f"loss {', '.join(parts)}" if parts else ""
+        self._losses = [f"loss {parts[0]}", *parts[1:]] if parts else []
         self.stepped(at.step, at.steps)
         tenth = at.step * 10 // at.steps
         if self._plain and tenth > self._tenth:
-            console.print(f"step {at.step:,} of {at.steps:,}; {self._losses}", soft_wrap=True)
+            console.print(f"step {at.step:,} of {at.steps:,}; {', '.join(self._losses)}", soft_wrap=True)
         self._tenth = tenth
 
     def __enter__(self) -> "TrainingProgress":

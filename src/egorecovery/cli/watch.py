@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from tyro.conf import Positional
 
+from egorecovery.cli.words import command
 from egorecovery.errors import StudioError
 
 
@@ -44,7 +45,7 @@ class Watch:
                 raise StudioError(f"{run} does not exist; name a folder or a result file of an evaluation")
             if (run / "store.json").exists():
                 raise StudioError(
-                    f"{run} is a store of episodes: 'egorecovery annotate {run}' shows them; to watch rollouts, name a "
+                    f"{run} is a store of episodes: '{command('annotate', run)}' shows them; to watch rollouts, name a "
                     "run that was evaluated"
                 )
             videos = rollout_videos(run)
@@ -53,7 +54,7 @@ class Watch:
                 console.print(f"left out: {sentence}", soft_wrap=True)
         if not rollouts:
             beside = [path for run in self.runs for path in filmed_beside(run)]
-            instead = f"'egorecovery watch {beside[0]}' shows the films beside it; or " if beside else ""
+            instead = f"'{command('watch', beside[0])}' shows the films beside it; or " if beside else ""
             raise StudioError(
                 f"{', '.join(map(str, self.runs))}: there is no film of a rollout on record; {instead}evaluate with "
                 "--film N, or run the experiment with --films N"
@@ -68,5 +69,5 @@ class Watch:
         serve(lambda access: watch_app(rollouts, access), serving, announce)
         end_interrupted_line()
         console.print("stopped; nothing was written")
-        console.print(f"next: egorecovery score {' '.join(map(str, self.runs))}", soft_wrap=True)
+        console.print(f"next: {command('score', *self.runs)}", soft_wrap=True)
         return 0

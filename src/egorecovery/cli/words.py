@@ -1,5 +1,6 @@
 """Words for people: of what programs name, and broken between words where a terminal is narrow."""
 
+import shlex
 import shutil
 import textwrap
 from typing import Any
@@ -16,6 +17,11 @@ PLURALS = {
 
 def plural(source: str) -> str:
     return PLURALS[source]
+
+
+def command(verb: str, *words: object) -> str:
+    """A line that can be copied into a shell, whatever spaces or stars its paths have."""
+    return shlex.join(["egorecovery", verb, *map(str, words)])
 
 
 def require_id(repository: str) -> None:

@@ -8,6 +8,7 @@ STORE/labels/              derived data, rebuilt at will
 STORE/.drafts/             episodes being written, invisible to readers
 """
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pathlib import Path
 from numpy import ndarray
 
 from egorecovery.episodes.attempt_log import AttemptLog
+from egorecovery.episodes.beside import beside, within
 from egorecovery.episodes.episode import Episode
 from egorecovery.episodes.frames import JpegFrames
 from egorecovery.episodes.layout import (
@@ -279,10 +281,13 @@ def _no_store(root: Path) -> str:
         ("suite.json", "an experiment"),
     ):
         if (root / name).exists():
-            return f"{root} is not an episode store but {kind}; name the store that it was trained on"
+            which = "the store that it was trained on" if kind != "an experiment" else "a store of episodes"
+            return f"{root} is not an episode store but {kind}: name {which}{beside(root, 'store')}"
+    if inside := within(root, "store"):
+        return f"{root} is not an episode store: name one{inside}"
     return (
         f"{root} is not an episode store: it has no {STORE}; if it holds recordings, add them to a store with "
-        f"'egorecovery import {root} --out STORE'"
+        f"'egorecovery import {shlex.quote(str(root))} --out STORE'"
     )
 
 

@@ -55,7 +55,8 @@ def policy_groups(records: Iterable[RolloutRecord]) -> dict[str, list[RolloutRec
         trainings = {hashed for where, name, hashed, _, _ in groups if (where, name) == (task, policy)}
         which = f", weights {weights[:8] or 'unknown'}" if len(trainings) > 1 else ""
         starts = chosen[0].protocol[STARTS]
-        titled[f"{task}, {policy}{which}{use} ({names[rules]}, starts '{starts}')"] = chosen
+        what = policy if task.replace("_", " ") in policy else f"{task}, {policy}"
+        titled[f"{what}{which}{use} ({names[rules]}, starts '{starts}')"] = chosen
     return titled
 
 

@@ -8,6 +8,7 @@ To use a policy elsewhere, its weights and the card are enough.
 """
 
 import os
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from egorecovery.episodes.beside import beside, within
 from egorecovery.errors import CheckpointError, RecipeError, StoreDamaged, StoreError
 from egorecovery.policy.checkpoint_card import FILES, FORMAT, CheckpointCard, statistics_from_json, statistics_to_json
 from egorecovery.policy.config import PolicyConfig
@@ -164,11 +166,13 @@ def _no_checkpoint(path: Path) -> str:
     """What lies there instead, and what would help."""
     if not path.exists():
         return f"{path} does not exist; name a run or a checkpoint"
-    hint = "name a training run or one of its checkpoints"
+    hint = "name a training run or one of its checkpoints" + within(path, "run")
     if exists(path / "store.json"):
-        hint = "it is a store of episodes: train a policy on it with 'egorecovery train', and name its run here"
-    elif exists(path / "recipe.json"):
-        hint = "it is a training run that has saved none yet: train on with --resume"
+        made = beside(path, "run") or "; 'egorecovery train' makes one"
+        return f"{path} is a store of episodes, not a training run: name the run of a policy trained on it{made}"
+    if exists(path / "recipe.json"):
+        again = f"'egorecovery train STORE --run {shlex.quote(str(path))} --resume'"
+        hint = f"it is a training run that has saved none yet: {again} trains on"
     return f"{path}: there is no checkpoint here (no {CARD}): {hint}"
 
 

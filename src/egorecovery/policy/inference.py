@@ -23,6 +23,7 @@ from egorecovery.policy.near_and_far import blended
 from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.pixels import plain_images
 from egorecovery.policy.policy import Policy
+from egorecovery.policy.policy_name import policy_name
 
 BATCHES = (1, 4, 16, AT_ONCE)  # sizes that batches are padded to: libraries choose their algorithms once for each
 
@@ -36,6 +37,7 @@ class TrainedPolicy:
         statistics: Statistics,
         *,
         name: str,
+        task: str | None = None,
         device: torch.device,
         intervention: Intervention | None = None,
         gate_sample: Float32[ndarray, " G"] | None = None,
@@ -43,6 +45,7 @@ class TrainedPolicy:
         graphs: bool | None = None,
     ) -> None:
         self.name = name
+        self.task = task  # that it was trained for, where that is known
         self.config = policy.config
         self.intervention = intervention or Intervention()
         if self.config.correction is None and self.intervention != Intervention():
@@ -203,13 +206,15 @@ def load_action_source(
 ) -> TrainedPolicy:
     """The policy of a run's latest checkpoint, or of one checkpoint, ready to act."""
     saved = open_checkpoint(checkpoint)
+    task = saved.recipe.get("task")
     config, weights = saved.config, saved.weights()  # both checked before anything of their size is made
     policy = Policy(config)
     load_into(policy, weights, saved.path)
     return TrainedPolicy(
         policy,
         saved.statistics,
-        name=f"{saved.recipe.get('name')} {saved.recipe.get('task')} step {saved.step}",
+        name=policy_name(saved.recipe, saved.step),
+        task=task if isinstance(task, str) else None,
         device=pick_device(device),
         intervention=intervention,
         gate_sample=np.asarray(saved.gate_sample, np.float32),

@@ -1,9 +1,8 @@
 """The first message of a connection: the server's inputs and outputs, so that a client can refuse a mismatch."""
 
 import math
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
 from egorecovery.errors import WireError
@@ -33,6 +32,7 @@ class ServerMetadata:
     hidden_embodiment: bool  # the policy needs pictures without arms
     model: str  # a description
     checkpoint: str  # SHA-256 of the checkpoint's card
+    task: str | None = None  # that the policy was trained for; servers of earlier versions do not say
 
     def __post_init__(self) -> None:
         for name in ("action_hz", "policy_hz"):
@@ -44,12 +44,6 @@ class ServerMetadata:
         if not self.cameras:
             raise WireError("metadata: there must be at least one camera")
 
-    @property
-    def task(self) -> str | None:
-        """The task that the policy was trained for, where `model` is what policies of this project are called."""
-        named = re.fullmatch(r"\S+ (\w+) step \d+", self.model)
-        return named[1] if named and named[1] != "None" else None
-
     def to_message(self) -> dict[str, Any]:
         return to_json(self)
 
@@ -59,7 +53,7 @@ class ServerMetadata:
         if not isinstance(message, Mapping):
             raise WireError(f"metadata must be a map, got {type(message).__name__}")
         names = [field.name for field in fields(cls)]
-        missing = [name for name in names if name not in message]
+        missing = [field.name for field in fields(cls) if field.default is MISSING and field.name not in message]
         if missing:
             raise WireError(f"the server's metadata lack {', '.join(missing)}: it is not a server of this project")
-        return from_json(cls, {name: message[name] for name in names}, "metadata: ", WireError)
+        return from_json(cls, {name: message[name] for name in names if name in message}, "metadata: ", WireError)

@@ -27,6 +27,7 @@ from egorecovery.policy.inference import plain_images
 from egorecovery.policy.near_and_far import FLOOR
 from egorecovery.policy.normaliser import Statistics
 from egorecovery.policy.policy import Policy
+from egorecovery.policy.policy_name import policy_name
 from egorecovery.storage.atomic_io import sync_directory
 from egorecovery.storage.checksummed_json import file_sha256
 
@@ -163,7 +164,7 @@ def _properties(saved: Checkpoint) -> dict[str, str]:
         "action_space": config.action_space,
         "action_dim": str(config.action_dim),
         "hidden_embodiment": str(config.hidden_embodiment).lower(),
-        "model": f"{saved.recipe.get('name')} {saved.recipe.get('task')} step {saved.step}",
+        "model": policy_name(saved.recipe, saved.step),
         "checkpoint": file_sha256(saved.path / "checkpoint.json"),
     }
 

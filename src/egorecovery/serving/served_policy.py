@@ -83,6 +83,7 @@ class ServedPolicy:
             hidden_embodiment=wants_hidden_embodiment(source),
             model=source.name,
             checkpoint=checkpoint,
+            task=getattr(source, "task", None),
         )
 
     def prepare(self, observation: Observation) -> Prepared:

@@ -78,9 +78,11 @@ def policy_card(folder: Path, repository: str) -> str:
             _results(folder, {policy_hash(found.path), file_sha256(found.path / "checkpoint.json")}),
             _code(
                 f"egorecovery pull {repository} --out policy",
-                f"egorecovery evaluate policy --task {task}",
-                "egorecovery serve policy",
+                "egorecovery evaluate policy",
+                "egorecovery serve policy --client-hz 25",
             ),
+            "`--client-hz` is the rate at which the robot plays actions: 25 for the simulated workcell "
+            "(`egorecovery control`), 50 for ALOHA robots, which is the default.",
             "It acts as its demonstrations did, and nothing in it is safety-rated: try it in simulation first.",
         ],
     )

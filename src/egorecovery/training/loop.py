@@ -1,7 +1,7 @@
 """A training run from a store to a checkpoint: step, log, score, save, stop cleanly. `run_setup` says how it begins."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -73,6 +73,7 @@ def train(
     locked: bool = False,
     size_of_store: bool = False,
     what_is_there: bool = False,
+    given: Collection[str] = (),
     logs: Sequence[LogView] = (),
 ) -> Outcome:
     """Trains to the recipe's last step. Files appear in `run`: recipe.json, log.jsonl, checkpoints/.
@@ -81,8 +82,9 @@ def train(
     are given the same `turn_file` get ready side by side and step one after another. `stop` is asked after every step,
     by several processes about twice a second; if it says so, or a signal did, the run saves and raises `Stopped`.
     One training at a time writes to `run`; with `locked` the caller sees to that. With `size_of_store` the policy takes
-    pictures of the size that they have in the store, whatever the recipe says; with `what_is_there` a budget that the
-    store cannot fill is lowered; `begun` gets the recipe that comes of it. `logs` get what `log.jsonl` gets.
+    pictures of the size that they have in the store, whatever the recipe says. With `what_is_there` a budget that the
+    store cannot fill is lowered, but for the amounts that `given` names; `begun` gets the recipe that comes of it.
+    `logs` get what `log.jsonl` gets.
     """
     request = RunRequest(
         recipe=recipe,
@@ -95,6 +97,7 @@ def train(
         locked=locked,
         size_of_store=size_of_store,
         what_is_there=what_is_there,
+        given=given,
         decoding=decoding,
         begun=begun,
     )

@@ -1,7 +1,7 @@
 """How a training run begins: its data and settings, what it refuses, what it resumes from, all that its steps need."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +52,7 @@ class RunRequest:
     locked: bool = False
     size_of_store: bool = False
     what_is_there: bool = False
+    given: Collection[str] = ()
     decoding: Callable[[int, int], None] = lambda done, total: None
     begun: Callable[[Recipe], None] = lambda recipe: None
 
@@ -124,7 +125,7 @@ def _settled(request: RunRequest) -> tuple[Recipe, Pools]:
     if recipe.batch.robot % ranks or recipe.batch.human % ranks:
         raise RecipeError(f"batch {recipe.batch} cannot be shared equally by {ranks} processes")
     if request.what_is_there:
-        recipe = with_budget_of_store(recipe, store)
+        recipe = with_budget_of_store(recipe, store, request.given)
     pools = select(store, recipe)
     recipe = with_picture_fit(recipe, store, pools)
     return with_picture_size(recipe, store, pools) if request.size_of_store else recipe, pools

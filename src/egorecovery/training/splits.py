@@ -2,8 +2,9 @@
 
 import difflib
 import hashlib
+import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from egorecovery.capture.picture_fit import PictureFit
@@ -58,14 +59,24 @@ def select(store: EpisodeStore, recipe: Recipe, checked: bool = True) -> Pools:
     return Pools(training=training, held_out=held_out)
 
 
-def with_budget_of_store(recipe: Recipe, store: EpisodeStore) -> Recipe:
-    """The recipe on as many episodes as there are, where there are fewer: what it then trains on is said."""
+def with_budget_of_store(recipe: Recipe, store: EpisodeStore, given: Collection[str] = ()) -> Recipe:
+    """The recipe on as many episodes as there are, where there are fewer: what it then trains on is said.
+
+    `given` names sources, and held_out, that somebody asked for in so many numbers: these stay, the others fit.
+    """
     usable = _usable(store, recipe.task, recipe.intent, report=False)  # `select` says what is skipped
     have = {source: len(usable[source].kept) for source in Source if recipe.budget.of(source)}
     if not have or not all(have.values()):  # a method's source is missing altogether: that is for `select` to say
         return recipe
-    held_out = min(recipe.held_out, min(have.values()) // 3)
-    there = {str(source): min(recipe.budget.of(source), count - held_out) for source, count in have.items()}
+    held_out = recipe.held_out
+    if "held_out" not in given:
+        spare = [count - recipe.budget.of(source) if source in given else count // 3 for source, count in have.items()]
+        held_out = max(min(held_out, *spare), 0)
+    there = {
+        str(source): min(recipe.budget.of(source), count - held_out)
+        for source, count in have.items()
+        if source not in given and count > held_out  # too few of one: `select` says so
+    }
     return replace(recipe, held_out=held_out, budget=replace(recipe.budget, **there))
 
 
@@ -164,10 +175,11 @@ def _too_few(store: EpisodeStore, recipe: Recipe, source: Source, usable: "dict[
 def _remedy(store: EpisodeStore, recipe: Recipe, usable: "dict[Source, _Usable]") -> str:
     """Of the next step only: what it leaves short is said when it is done."""
     wanted = [source for source in Source if recipe.budget.of(source)]
+    where = shlex.quote(str(store.root))
     if any(usable[source].unannotated for source in wanted):
-        return f"run 'egorecovery annotate {store.root}' and 'egorecovery label {store.root}' first"
+        return f"run 'egorecovery annotate {where}' and 'egorecovery label {where}' first"
     if any(usable[source].stale for source in wanted):
-        return f"run 'egorecovery label {store.root}' first"
+        return f"run 'egorecovery label {where}' first"
     have = {source: len(usable[source].kept) for source in wanted}
     if not all(have.values()):
         absent = ", ".join(source for source, count in have.items() if not count)

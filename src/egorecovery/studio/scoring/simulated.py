@@ -1,5 +1,6 @@
 """Rollouts of `evaluate` and `experiment` as clips to score."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ def simulated_clips(root: Path) -> tuple[list[Clip], Sequence[str]]:
     if not videos.rollouts:
         why = f" ({videos.left_out[0]})" if videos.left_out else ""
         beside = filmed_beside(root)
-        instead = f"'egorecovery score {beside[0]}' scores the films beside it; or " if beside else ""
+        instead = f"'egorecovery score {shlex.quote(str(beside[0]))}' scores the films beside it; or " if beside else ""
         raise ScoringError(
             f"{root} has no film of a rollout on record{why}; {instead}evaluate with --film N, or run the experiment "
             "with --films N"

@@ -1,0 +1,37 @@
+"""What lies beside or in a folder that is not of the wanted kind, for messages that propose it."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["store", "run"]
+MARKS = {"store": "store.json", "run": "checkpoints"}
+LOOKED_AT = 500  # folders
+NAMED = 3
+
+
+def beside(path: Path, kind: Kind) -> str:
+    """Such as '; beside it is the store runs/cubes'; empty where there is none."""
+    whole = path if path.name.strip(".") else path.absolute()
+    return _said("beside", kind, [whole.with_name(name) for name in _marked(whole.absolute().parent, kind)])
+
+
+def within(path: Path, kind: Kind) -> str:
+    """Such as '; in it is the store runs/cubes'."""
+    return _said("in", kind, [path / name for name in _marked(path, kind)])
+
+
+def _marked(folder: Path, kind: Kind) -> list[str]:
+    with suppress(OSError):
+        return sorted(each.name for each in islice(folder.iterdir(), LOOKED_AT) if (each / MARKS[kind]).exists())
+    return []
+
+
+def _said(where: str, kind: Kind, found: Sequence[Path]) -> str:
+    if not found:
+        return ""
+    named = ", ".join(map(str, found[:NAMED]))
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return f"; {where} it is the {kind} {named}" if len(found) == 1 else f"; {where} it are the {kind}s {named}{more}"

@@ -1,0 +1,165 @@
+"""What people stumbled over who had never seen the program, each as they would meet it."""
+
+import re
+import shlex
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from egorecovery import cli
+from egorecovery.cli.console import fitted
+from egorecovery.cli.diagnose import MEANING
+from egorecovery.cli.evaluate import Evaluate
+from egorecovery.cli.inspect import Inspect
+from egorecovery.cli.label import expected, tally_table
+from egorecovery.cli.main import main
+from egorecovery.cli.training_progress import described
+from egorecovery.cli.words import command
+from egorecovery.episodes import Source
+from egorecovery.episodes.attempt_log import AttemptLog
+from egorecovery.experiments import diagnostic_rows
+from egorecovery.intent import SourceTally, Verdict
+from egorecovery.training import METHODS, RECIPES
+from paper_log import write_paper_log
+from tiny_checkpoint import save_tiny
+from training_store import TASK, TINY, training_arguments
+
+GLOSSARY = Path(__file__).parents[1] / "docs" / "glossary.md"
+
+
+def test_the_first_line_of_a_training_names_method_task_recipe_and_steps():
+    for method in METHODS:
+        first, on = described(METHODS[method](RECIPES["paper"]("cube_stack"))).splitlines()
+        assert first.startswith("Training: ")
+        assert first.endswith("; cube stack; recipe paper, 20,000 steps")
+        assert len(first) <= 88  # the longest of all breaks once, between words
+        assert on.endswith("10 of each held out; pictures 224 x 224")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_progress_line_fits_and_never_ends_within_a_number(width):
+    figures = ["loss robot 12.39", "human 10.39", "intent 123.45"]
+    line = fitted("Training", "19,950 of 20,000", "steps", ", 59 min left", figures, width)
+    assert len(line) <= width
+    assert "19,950 of 20,000" in line
+    kept = [figure for figure in figures if re.search(rf"{re.escape(figure)}(,|$)", line)]
+    assert kept == figures[: len(kept)]
+    assert line.count("loss") + line.count("human") + line.count("intent") == len(kept)
+
+
+def test_at_80_columns_the_worst_progress_line_keeps_the_time_and_two_losses():
+    figures = ["loss robot 0.39", "human 0.39", "intent 0.39"]
+    line = fitted("Training", "19,950 of 20,000", "steps", ", 59 min left", figures, 80)
+    assert line == "Training 19,950 of 20,000, 59 min; loss robot 0.39, human 0.39, intent 0.39"
+
+
+def test_a_long_name_gives_way_to_the_count():
+    line = fitted("Evaluating on a_task_with_a_very_long_name", "12 of 40", "rollouts", "", [], 30)
+    assert line == "Evaluating on a_task\N{HORIZONTAL ELLIPSIS} 12 of 40"
+
+
+def test_evaluate_takes_the_task_from_the_run(tmp_path):
+    save_tiny(tmp_path / "run")
+    assert Evaluate(checkpoint=tmp_path / "run")._trained_task() == "cube_stack"
+
+
+def test_evaluate_asks_for_a_task_where_nothing_was_trained(capsys):
+    assert main(["evaluate", "hold_still"]) == 2
+    assert "hold_still was trained for nothing: name a task, as in --task cube_stack" in capsys.readouterr().err
+
+
+def test_a_run_is_shown_in_the_words_of_its_recipe(tmp_path, capsys):
+    save_tiny(tmp_path / "my run", step=1200)
+    assert main(["inspect", str(tmp_path / "my run")]) == 0
+    said = capsys.readouterr().out
+    assert "EgoRecovery; cube stack; step 1,200" in said
+    assert "trained on 32 robot successes, 24 robot recoveries, 60 human recoveries" in said
+    assert "checkpoints: 1,200" in said
+    assert f"next: egorecovery evaluate '{tmp_path / 'my run'}'" in said
+
+
+def test_the_table_of_labels_says_which_counts_are_expected():
+    success = SourceTally(labelled=2, frames=Counter({Verdict.OUTSIDE_PHASE: 90}))
+    recovery = SourceTally(labelled=2, frames=Counter({Verdict.VALID: 20, Verdict.PADDED: 5}))
+    tallies = {Source.ROBOT_SUCCESS: success, Source.ROBOT_RECOVERY: recovery}
+    table = tally_table(tallies)
+    rows = dict(zip(table.columns[0].cells, zip(*(each.cells for each in table.columns[1:]), strict=True), strict=True))
+    assert rows["  none expected"] == ("90", "-")
+    assert rows["  with a target"] == ("-", "20")
+    assert rows["not annotated"] == ("-", "0")
+    said = list(expected(tallies))
+    assert said[0].startswith("Expected: successes have no targets")
+    assert said[-1].startswith("5 frames of recoveries have no target")
+    none = {Source.ROBOT_RECOVERY: SourceTally(labelled=1, frames=Counter({Verdict.STATIONARY: 9}))}
+    assert any(words.startswith("Not expected: recoveries, and no target at all") for words in expected(none))
+
+
+@pytest.mark.parametrize(
+    ("given", "trained_on"),
+    [
+        (["--robot-success", "4"], {"robot_success": 4, "robot_recovery": 4, "human_recovery": 4, "held_out": 0}),
+        (["--robot-success", "1"], {"robot_success": 1, "robot_recovery": 3, "human_recovery": 3, "held_out": 1}),
+        (["--set", "held_out", "2"], {"robot_success": 2, "robot_recovery": 2, "human_recovery": 2, "held_out": 2}),
+    ],
+)
+def test_an_amount_that_is_given_changes_that_amount_alone(given, trained_on, made_up, tmp_path):
+    tiny = {name: value for name, value in TINY.items() if name != "held_out"}
+    settings = ["--set", *(text for pair in tiny.items() for text in pair)]
+    how = ["train", str(made_up.root), "--task", TASK, "--run", str(tmp_path / "run"), "--device", "cpu"]
+    assert main([*how, "--steps", "1", *settings, *given]) == 0
+    from egorecovery.policy.checkpoint import open_checkpoint
+
+    recipe = open_checkpoint(tmp_path / "run").recipe
+    assert {**recipe["budget"], "held_out": recipe["held_out"]} == {**trained_on, "human_success": 0}
+
+
+def test_more_than_there_is_stays_refused(made_up, tmp_path, capsys):
+    how = training_arguments(made_up, tmp_path / "run", steps=1)
+    assert main([*how, "--robot-success", "5"]) == 2
+    assert "asks for 5 robot_success episodes" in capsys.readouterr().err
+
+
+def test_every_group_of_a_diagnosis_begins_with_a_plain_sentence():
+    source = Path(diagnostic_rows.__file__).read_text()
+    for group, words in MEANING.items():
+        assert f'"{group}' in source
+        assert "?" in words
+
+
+@pytest.mark.parametrize("term", ["AUC", "KS distance", "chance", "hull", "IQR", "rho", "shrink", "W2", "R2", "probe"])
+def test_the_terms_of_a_diagnosis_are_in_the_glossary(term):
+    assert re.search(rf"^\| [^|]*\b{term}\b", GLOSSARY.read_text(), re.MULTILINE)
+
+
+def test_an_audit_of_one_task_has_no_average(tmp_path, capsys):
+    write_paper_log(tmp_path / "all" / "collection.jsonl")
+    assert main(["audit", str(tmp_path / "all")]) == 0
+    assert "average" in capsys.readouterr().out
+    log = AttemptLog(tmp_path / "one" / "collection.jsonl")
+    (tmp_path / "one").mkdir()
+    for attempt in AttemptLog(tmp_path / "all" / "collection.jsonl").attempts():
+        if attempt.task == "cup_brush":
+            log.add(attempt)
+            break
+    assert main(["audit", str(tmp_path / "one")]) == 0
+    said = capsys.readouterr().out
+    assert "cup_brush" in said
+    assert "average" not in said
+
+
+def test_a_command_that_is_proposed_can_be_copied_whatever_the_path():
+    paths = ["my runs/a*", "it's", "-x", "$HOME", "plain"]
+    assert shlex.split(command("score", *paths)) == ["egorecovery", "score", *paths]
+
+
+def test_no_verb_proposes_a_path_without_quoting_it():
+    for path in Path(cli.__file__).parent.glob("*.py"):
+        raw = re.findall(r"egorecovery [a-z]+ (?:--[a-z]+ )?\{(?!shlex|kind)[^}]*\}", path.read_text())
+        assert not raw, f"{path.name}: {raw[0]}: use words.command"
+
+
+def test_data_of_an_own_task_are_not_proposed_to_be_simulated(tmp_path):
+    row = {"source": "human_success", "boundary": None, "discard": False, "labels": "current", "task": "fold_towel"}
+    assert Inspect(store=tmp_path)._next([row]).startswith("egorecovery import FOLDER --task fold_towel")
+    assert Inspect(store=tmp_path)._next([row | {"task": "cube_stack"}]).startswith("egorecovery simulate")
