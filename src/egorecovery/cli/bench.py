@@ -18,7 +18,7 @@ class Bench:
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is a GPU where there is one."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
-    """auto is bf16 on a GPU, fp32 without one."""
+    """auto is bf16 on a GPU; on a CPU fp32, with matrix products in bf16 where it has them. fp32 is exact."""
     no_graph: bool = False
     """On a GPU: launch every kernel instead of replaying a CUDA graph."""
     acceleration: Literal["auto", "on", "off"] = "auto"

@@ -3,7 +3,7 @@
 Everything random is drawn before (`training.batch_sampler`); here it is only applied.
 """
 
-# F frames, V views, B samples, H x W pixels
+# F frames, V views, B samples, H x W pixels, P pixels of a picture, N of a batch, K numbers in a row of pixels
 
 import torch
 from jaxtyping import Float, Float32, Int32, Int64, UInt8
@@ -26,17 +26,26 @@ def augmented(
     become clamp(M rgb + t, 0, 1) with (M | t) the sample's colour matrix, then (rgb - mean) / deviation.
     """
     height, width = frames_FVHW3.shape[2:4]
+    device = crop_BV5.device
+    y_H, x_W = torch.arange(height, device=device), torch.arange(width, device=device)
+    # On bytes' own scale, where a picture whose colours stay needs no rounding; rows of W x 3 numbers are long enough
+    # for a CPU's vectors, 3 channels are not.
+    linear_B33 = colour_B34[..., :3].transpose(1, 2)
+    offset_B1K = (255 * colour_B34[..., 3]).repeat(1, width)[:, None]
+    scale_K, centre_K = (1 / (255 * deviation_3)).repeat(width), (-mean_3 / deviation_3).repeat(width)
     batches = []
     for view in range(frames_FVHW3.shape[1]):
         down_B1, right_B1, top_B1, left_B1, side_B1 = crop_BV5[:, view, :, None].unbind(1)
-        y_H, x_W = (torch.arange(size, device=crop_BV5.device) for size in (height, width))
         y_BH = (y_H + down_B1).clamp(0, height - 1)
         x_BW = (x_W + right_B1).clamp(0, width - 1)
-        hidden_BHW = ((y_H >= top_B1) & (y_H < top_B1 + side_B1))[:, :, None]
-        hidden_BHW = hidden_BHW & ((x_W >= left_B1) & (x_W < left_B1 + side_B1))[:, None]
-        shown_BHW3 = frames_FVHW3[index_B[:, None, None], view, y_BH[:, :, None], x_BW[:, None, :]].float() / 255
-        linear_B133, offset_B113 = colour_B34[:, None, :, :3], colour_B34[:, None, None, :, 3]
-        mixed_BHW3 = (shown_BHW3 @ linear_B133.transpose(-1, -2) + offset_B113).clamp(0, 1)
-        normed_BHW3 = (mixed_BHW3 - mean_3) / deviation_3
-        batches.append(normed_BHW3.masked_fill(hidden_BHW[..., None], 0).to(dtype))
+        rows_BH = torch.arange(len(index_B), device=device)[:, None] * height + y_BH
+        pixel_N = (rows_BH[..., None] * width + x_BW[:, None]).flatten()
+        shown_B3 = frames_FVHW3[index_B, view].view(-1, 3).index_select(0, pixel_N)
+        mixed_BP3 = shown_B3.view(len(index_B), -1, 3).float() @ linear_B33
+        mixed_BHK = mixed_BP3.view(len(index_B), height, -1).add_(offset_B1K).clamp_(0, 255)
+        normed_BHK = torch.addcmul(centre_K, mixed_BHK, scale_K)
+        hidden_BH = (y_H >= top_B1) & (y_H < top_B1 + side_B1)
+        hidden_BW = (x_W >= left_B1) & (x_W < left_B1 + side_B1)
+        hidden_BHK = hidden_BH[..., None] & hidden_BW.repeat_interleave(3, dim=1)[:, None]
+        batches.append(normed_BHK.masked_fill_(hidden_BHK, 0).to(dtype).view(len(index_B), height, width, 3))
     return torch.stack(batches).permute(0, 1, 4, 2, 3)

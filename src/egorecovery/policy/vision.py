@@ -43,7 +43,8 @@ def group_norm_max_pool(
     """max_pool2d(relu(GN(image)), kernel 3, stride 2, padding 1), channels last."""
     exact = torch.promote_types(image_NCHW.dtype, torch.float32)
     normed_NCHW = nn.functional.group_norm(image_NCHW.to(exact), groups, weight_C.to(exact), bias_C.to(exact), EPSILON)
-    pooled_NChw = nn.functional.max_pool2d(nn.functional.relu(normed_NCHW), kernel_size=3, stride=2, padding=1)
+    # ReLU after the maximum: the same numbers, of a quarter as many.
+    pooled_NChw = nn.functional.relu(nn.functional.max_pool2d(normed_NCHW, kernel_size=3, stride=2, padding=1))
     return pooled_NChw.to(image_NCHW.dtype).contiguous(memory_format=torch.channels_last)
 
 

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from egorecovery import accelerator
 from egorecovery.errors import RecipeError
 from egorecovery.policy.device import pick_device, usual_precision
+from egorecovery.training.products import has_bfloat16_products
 
 Precision = Literal["auto", "bf16", "fp32"]
 
@@ -20,6 +21,7 @@ Precision = Literal["auto", "bf16", "fp32"]
 class Runtime:
     device: torch.device
     precision: torch.dtype = torch.float32
+    bfloat16_products: bool = False  # of a CPU, in float32 otherwise; `precision` is that of all the rest
     graph: bool = False  # capture the step as a CUDA graph
     accelerated: bool = False  # by the `acceleration` package; plain torch otherwise
     deterministic: bool = False  # bit-for-bit repeatable on a GPU, slower; a CPU always is
@@ -40,6 +42,8 @@ class Runtime:
     def words(self) -> dict[str, str]:
         """For the record: these round differently."""
         precision = str(self.precision).removeprefix("torch.")
+        if self.bfloat16_products:
+            precision += ", products in bfloat16"
         deterministic, ranks = str(self.deterministic).lower(), str(self.ranks)
         accelerated = str(self.accelerated).lower()
         return {
@@ -74,6 +78,7 @@ def start(
     return Runtime(
         device=chosen,
         precision=dtype,
+        bfloat16_products=precision == "auto" and chosen.type == "cpu" and has_bfloat16_products(),
         accelerated=_all_agree(accelerator.chosen(acceleration, chosen, dtype), chosen, ranks),
         graph=chosen.type == "cuda" and ranks == 1,
         deterministic=deterministic,

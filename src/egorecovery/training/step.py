@@ -24,6 +24,7 @@ from egorecovery.training.batch_sampler import InputRow, StepPlan
 from egorecovery.training.clipping import MadClip
 from egorecovery.training.frame_table import FrameTable, chunk_frames
 from egorecovery.training.image_source import Pictures, ResidentImages
+from egorecovery.training.products import bfloat16_products
 from egorecovery.training.recipe import Recipe
 from egorecovery.training.runtime import Runtime
 from egorecovery.training.weights import AdamW, Weights, norm_of_row
@@ -75,7 +76,8 @@ class TrainingStep:
         """Queues one step; returns before the device has done it."""
         self._load(plan.shard(self._runtime.rank, self._runtime.ranks, self._recipe.batch.robot))
         if not self._runtime.graph:
-            self._compute()
+            with bfloat16_products(self._runtime.bfloat16_products):
+                self._compute()
         else:
             if self._replay is None:
                 self._replay = self._captured()
