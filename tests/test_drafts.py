@@ -8,8 +8,10 @@ import time
 
 import pytest
 
+from egorecovery.capture import save_recording
+from egorecovery.capture.synthetic import synthetic_recording
 from egorecovery.cli.main import main
-from egorecovery.episodes import EpisodeStore
+from egorecovery.episodes import PAPER_TASKS, EpisodeStore, Source
 from egorecovery.storage import drafts
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.drafts import draft_of, leftovers, remove_drafts_of_the_dead
@@ -136,13 +138,16 @@ def test_a_name_as_long_as_file_systems_allow_can_be_written(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
-def test_verify_names_the_computer_of_an_old_draft(tmp_path, monkeypatch, capsys):
+def test_verify_and_import_name_the_computer_of_an_old_draft(tmp_path, monkeypatch, capsys, rng):
     store = EpisodeStore.create(tmp_path / "store")
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(drafts.socket, "gethostname", lambda: "gpu-7")
         elsewhere.setattr(drafts, "_boot", lambda: "0badf00d")
         aged(draft_of(store.root / "annotations.jsonl.anchor"), 5 * 86400)
+    words = "on gpu-7 and never finished; if that process has ended, remove it"
     assert main(["verify", str(store.root)]) == 1
-    assert "on gpu-7 and never finished; if that process has ended, remove it" in " ".join(
-        capsys.readouterr().out.split()
-    )
+    assert words in " ".join(capsys.readouterr().out.split())
+    recording, _ = synthetic_recording("clip", PAPER_TASKS["cube_stack"], Source.ROBOT_SUCCESS, rng, image_size=16)
+    save_recording(recording, tmp_path / "raw" / "clip")
+    main(["import", str(tmp_path / "raw"), "--out", str(store.root), "--workers", "1"])
+    assert words in " ".join(capsys.readouterr().err.split())

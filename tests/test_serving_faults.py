@@ -263,6 +263,24 @@ def test_memory_does_not_grow_with_requests(rng):
     assert grown < 500_000
 
 
+def test_clients_that_come_and_go_leave_no_handle_open(observation):
+    with served(tiny_served(SWAYER)) as server:
+
+        def visit() -> None:
+            with server.client() as client:
+                client.ask(observation)
+            assert_refused(server, b"\xc1", "")
+            with socket.create_connection(("127.0.0.1", server.port)) as other:
+                other.sendall(b"no handshake")
+            server.on_loop(gone(server))
+
+        visit()
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(10):
+            visit()
+        assert len(os.listdir("/proc/self/fd")) < before + 10  # ten visits open thirty
+
+
 def test_a_new_checkpoint_answers_from_its_reload_on(tmp_path, observation):
     save_tiny(tmp_path, step=20, seed=0)
     serving = PolicySettings(run=tmp_path, device="cpu", client_hz=25.0)

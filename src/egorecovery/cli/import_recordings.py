@@ -92,6 +92,7 @@ class Import:
         from egorecovery.episodes import AcceptanceLimits, EpisodeStore
         from egorecovery.errors import RecipeError, RecordingError
         from egorecovery.executors import cores
+        from egorecovery.storage.drafts import leftovers
 
         rules = ImportRules(
             acceptance=AcceptanceLimits.changed(self.limit),
@@ -116,6 +117,8 @@ class Import:
         with EpisodeStore.create(self.out).writing() as writer, progress_bar("Importing", "episodes") as advance:
             if writer.recovered:
                 messages.print(f"took over from {writer.recovered}, which ended without finishing")
+            for path, problem, advice in leftovers(self.out):  # of other computers; own ones are gone by now
+                messages.print(wrapped(f"note: {path.name} {problem}; {advice}", messages.file), soft_wrap=True)
             advance(0, len(importer.places()))
             for recording in import_episodes(writer, importer, rules, workers=self.workers or cores()):
                 imported.append(recording)
