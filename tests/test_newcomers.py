@@ -133,11 +133,12 @@ def test_the_terms_of_a_diagnosis_are_in_the_glossary(term):
 
 
 def test_an_audit_of_one_task_has_no_average(tmp_path, capsys):
+    for folder in ("all", "one"):
+        (tmp_path / folder).mkdir()
     write_paper_log(tmp_path / "all" / "collection.jsonl")
     assert main(["audit", str(tmp_path / "all")]) == 0
     assert "average" in capsys.readouterr().out
     log = AttemptLog(tmp_path / "one" / "collection.jsonl")
-    (tmp_path / "one").mkdir()
     for attempt in AttemptLog(tmp_path / "all" / "collection.jsonl").attempts():
         if attempt.task == "cup_brush":
             log.add(attempt)

@@ -283,6 +283,8 @@ def _no_store(root: Path) -> str:
         if (root / name).exists():
             which = "the store that it was trained on" if kind != "an experiment" else "a store of episodes"
             return f"{root} is not an episode store but {kind}: name {which}{beside(root, 'store')}"
+    if not any(root.iterdir()):
+        return f"{root} is not an episode store but an empty folder: 'egorecovery simulate' or 'import' makes one there"
     if inside := within(root, "store"):
         return f"{root} is not an episode store: name one{inside}"
     return (
