@@ -1,5 +1,6 @@
 """What people stumbled over who had never seen the program, each as they would meet it."""
 
+import errno
 import re
 import shlex
 from collections import Counter
@@ -14,6 +15,7 @@ from egorecovery.cli.evaluate import Evaluate
 from egorecovery.cli.inspect import Inspect
 from egorecovery.cli.label import expected, tally_table
 from egorecovery.cli.main import main
+from egorecovery.cli.system_errors import words_of
 from egorecovery.cli.training_progress import described
 from egorecovery.cli.words import command
 from egorecovery.episodes import Source
@@ -133,11 +135,12 @@ def test_the_terms_of_a_diagnosis_are_in_the_glossary(term):
 
 
 def test_an_audit_of_one_task_has_no_average(tmp_path, capsys):
+    for folder in ("all", "one"):
+        (tmp_path / folder).mkdir()
     write_paper_log(tmp_path / "all" / "collection.jsonl")
     assert main(["audit", str(tmp_path / "all")]) == 0
     assert "average" in capsys.readouterr().out
     log = AttemptLog(tmp_path / "one" / "collection.jsonl")
-    (tmp_path / "one").mkdir()
     for attempt in AttemptLog(tmp_path / "all" / "collection.jsonl").attempts():
         if attempt.task == "cup_brush":
             log.add(attempt)
@@ -163,3 +166,48 @@ def test_data_of_an_own_task_are_not_proposed_to_be_simulated(tmp_path):
     row = {"source": "human_success", "boundary": None, "discard": False, "labels": "current", "task": "fold_towel"}
     assert Inspect(store=tmp_path)._next([row]).startswith("egorecovery import FOLDER --task fold_towel")
     assert Inspect(store=tmp_path)._next([row | {"task": "cube_stack"}]).startswith("egorecovery simulate")
+
+
+@pytest.fixture
+def there(store, tmp_path):
+    """A store and a run side by side, as most have them."""
+    save_tiny(tmp_path / "run")
+    (tmp_path / "run" / "recipe.json").write_text("{}")
+    (tmp_path / "run" / "log.jsonl").write_text('{"step": 1}\n')
+    (tmp_path / "empty").mkdir()
+    return store.root.rename(tmp_path / "cubes") if store.root != tmp_path / "cubes" else store.root
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["label", "run"], "name the store that it was trained on; beside it is the store cubes"),
+        (["label", "empty"], "empty is not an episode store but an empty folder"),
+        (["inspect", "cubes/episodes"], "it is part of the store cubes"),
+        (
+            ["inspect", "run/log.jsonl"],
+            "is no result file: 'evaluate' writes those; it is part of the run run",
+        ),
+        (["inspect", "cubes/store.json"], "cubes/store.json is no result file"),
+        (["inspect", "cubes", "--episode", "robot_success-9"], "such as robot_success-0"),
+        (["evaluate", "cubes"], "is a store of episodes, not a training run: name the run"),
+        (["evaluate", "run/checkpoints/nope"], "run/checkpoints/nope does not exist"),
+        (["evaluate", "run/checkpoints"], "it is part of the run run"),
+        (["verify", "nowhere"], "nowhere does not exist"),
+        (["push", "nowhere", "me/x"], "nowhere does not exist"),
+        (["train", "cubes", "--task", "t", "--run", "r", "--set", "zzz", "3"], "a run's recipe.json has all"),
+    ],
+)
+def test_what_was_named_by_mistake_is_recognised(words, said, there, monkeypatch, capsys):
+    monkeypatch.chdir(there.parent)
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_what_the_system_refuses_is_said_in_words():
+    assert words_of(PermissionError(errno.EACCES, "Permission denied", "out/run")).startswith(
+        "out/run: you may not read or write here; choose another folder"
+    )
+    assert words_of(OSError(errno.ENOSPC, "No space left on device")).startswith("the disk is full; free space")
+    assert words_of(OSError(errno.EIO, "Input/output error", "f")) == "f: Input/output error"
+    assert words_of(OSError("anything")) == "anything"

@@ -175,7 +175,7 @@ def test_an_option_with_several_values_may_be_repeated():
         (["import", "aloha", "--out", "x"], "add --format aloha"),
         (["inspect", "store", "--rerun", "x.rrd"], "name it with --episode"),
         (["inspect", "store", "--rollout", "0"], "--rollout shows one of a file of results"),
-        (["push", "nowhere", "me/x"], "no store, training run or checkpoint"),
+        (["push", "nowhere", "me/x"], "nowhere does not exist"),
         (["push", "store", "cubes"], "write NAME/REPOSITORY"),
         (["pull", "me/cubes/main", "--out", "x"], "write NAME/REPOSITORY"),
         (["train", "store", "--run", "x"], "as in --task cube_stack"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from egorecovery.cli.console import console, print_json
 from egorecovery.cli.words import command
+from egorecovery.episodes.beside import around
 from egorecovery.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def inspect_results(asked: "Inspect") -> int:
         raise RecipeError(
             "--sheet and --film are of episodes; rollouts are filmed with 'egorecovery evaluate --film N'"
         )
+    if asked.store.suffix != ".jsonl" or asked.store.name == "log.jsonl":
+        raise RecipeError(f"{asked.store} is no result file: 'evaluate' writes those{around(asked.store)}")
     records = ResultFile(asked.store).records()
     if asked.rollout is not None:
         return _detail(asked, records)

@@ -32,6 +32,7 @@ from egorecovery.cli.record import Record
 from egorecovery.cli.score import Score
 from egorecovery.cli.serve import Serve
 from egorecovery.cli.simulate import Simulate
+from egorecovery.cli.system_errors import words_of
 from egorecovery.cli.track import Track
 from egorecovery.cli.train import Train
 from egorecovery.cli.usage import check_words, gathered, options_before_the_verb
@@ -91,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        _complain(f"egorecovery: {inert(str(error))}")
+        _complain(f"egorecovery: {inert(words_of(error))}")
         return USAGE
     except KeyboardInterrupt:
         print(f"\negorecovery: {_after_interrupt(arguments)}", file=sys.stderr)

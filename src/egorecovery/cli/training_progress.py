@@ -23,6 +23,7 @@ SCORES = {
     "gate_auc": "gate, AUC over all its frames",
     "gate_auc_in_recoveries": "gate, AUC in recovery clips (as diagnose)",
     "intent_error": "intent error",
+    "position_error_mm": "position error, mm",
     "intent_error_of_mean": "intent error of always saying the mean",
 }
 

@@ -77,6 +77,8 @@ def _checker(path: Path) -> Callable[[Path], Found]:
     """By what lies there, damaged or not."""
     from egorecovery.storage.containment import exists
 
+    if not path.exists():
+        raise StoreError(f"{path} does not exist; name a store, run, checkpoint, experiment or result file")
     if path.is_file():
         return _results
     for names, check in (

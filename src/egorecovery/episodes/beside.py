@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 Kind = Literal["store", "run"]
-MARKS = {"store": "store.json", "run": "checkpoints"}
+MARKS = {"store": "store.json", "run": "recipe.json"}
 LOOKED_AT = 500  # folders
 NAMED = 3
+LEVELS = 4  # of folders above that are looked at
 
 
 def beside(path: Path, kind: Kind) -> str:
@@ -21,6 +22,17 @@ def beside(path: Path, kind: Kind) -> str:
 def within(path: Path, kind: Kind) -> str:
     """Such as '; in it is the store runs/cubes'."""
     return _said("in", kind, [path / name for name in _marked(path, kind)])
+
+
+def around(path: Path) -> str:
+    """Such as '; it is part of the store runs/cubes'."""
+    for folder in islice(path.absolute().parents, LEVELS):
+        for kind, mark in MARKS.items():
+            if (folder / mark).exists():
+                up = len(path.absolute().parts) - len(folder.parts)
+                shown = path.parents[up - 1] if up <= len(path.parents) and not path.is_absolute() else folder
+                return f"; it is part of the {kind} {shown if shown.name else folder}"
+    return ""
 
 
 def _marked(folder: Path, kind: Kind) -> list[str]:

@@ -8,6 +8,7 @@ STORE/labels/              derived data, rebuilt at will
 STORE/.drafts/             episodes being written, invisible to readers
 """
 
+import difflib
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from pathlib import Path
 from numpy import ndarray
 
 from egorecovery.episodes.attempt_log import AttemptLog
-from egorecovery.episodes.beside import beside, within
+from egorecovery.episodes.beside import around, beside, within
 from egorecovery.episodes.episode import Episode
 from egorecovery.episodes.frames import JpegFrames
 from egorecovery.episodes.layout import (
@@ -145,7 +146,8 @@ class EpisodeStore:
     def path(self, identifier: str) -> Path:
         if identifier not in self:
             known = self.ids()
-            hint = f"it holds {len(known)}, such as {', '.join(known[:3])}" if known else "it holds none"
+            near = difflib.get_close_matches(str(identifier), known, n=3) or known[:3]
+            hint = f"it holds {len(known)}, such as {', '.join(near)}" if known else "it holds none"
             raise EpisodeNotFound(f"{self.root} has no episode {identifier!r}; {hint}")
         return inside(self.root, "episodes", identifier)
 
@@ -274,7 +276,7 @@ def _no_store(root: Path) -> str:
             "'egorecovery import', or mend the path"
         )
     if root.is_file():
-        return f"{root} is not an episode store but a file; name the folder of a store"
+        return f"{root} is not an episode store but a file; name the folder of a store{around(root)}"
     for name, kind in (
         ("recipe.json", "a training run"),
         ("checkpoint.json", "a checkpoint"),
@@ -283,6 +285,10 @@ def _no_store(root: Path) -> str:
         if (root / name).exists():
             which = "the store that it was trained on" if kind != "an experiment" else "a store of episodes"
             return f"{root} is not an episode store but {kind}: name {which}{beside(root, 'store')}"
+    if not any(root.iterdir()):
+        return f"{root} is not an episode store but an empty folder: 'egorecovery simulate' or 'import' makes one there"
+    if part := around(root):
+        return f"{root} is not an episode store{part}"
     if inside := within(root, "store"):
         return f"{root} is not an episode store: name one{inside}"
     return (

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from egorecovery.episodes.beside import beside, within
+from egorecovery.episodes.beside import around, beside, within
 from egorecovery.errors import CheckpointError, RecipeError, StoreDamaged, StoreError
 from egorecovery.policy.checkpoint_card import FILES, FORMAT, CheckpointCard, statistics_from_json, statistics_to_json
 from egorecovery.policy.config import PolicyConfig
@@ -166,7 +166,7 @@ def _no_checkpoint(path: Path) -> str:
     """What lies there instead, and what would help."""
     if not path.exists():
         return f"{path} does not exist; name a run or a checkpoint"
-    hint = "name a training run or one of its checkpoints" + within(path, "run")
+    hint = "name a training run or one of its checkpoints" + (within(path, "run") or around(path))
     if exists(path / "store.json"):
         made = beside(path, "run") or "; 'egorecovery train' makes one"
         return f"{path} is a store of episodes, not a training run: name the run of a policy trained on it{made}"

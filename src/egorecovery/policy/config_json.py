@@ -37,7 +37,8 @@ def changed(recipe: Any, changes: Mapping[str, str]) -> Any:
             place = place.get(part) if isinstance(place, dict) else None
         if not isinstance(place, dict) or last not in place:
             near = difflib.get_close_matches(name, flat(record), n=1)
-            raise RecipeError(f"there is no setting '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+            hint = f"did you mean '{near[0]}'?" if near else "docs/training.md lists some, a run's recipe.json has all"
+            raise RecipeError(f"there is no setting '{name}'; {hint}")
         value = _parsed(text)
         place[last] = text if isinstance(place[last], str) and not isinstance(value, str) else value  # a name may be 7
     return from_json(type(recipe), record, "recipe", RecipeError)

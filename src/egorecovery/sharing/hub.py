@@ -70,6 +70,8 @@ def kind_of(folder: Path) -> Kind:
     for kind, mark in MARKS.items():
         if exists(folder / mark):
             return kind
+    if not folder.exists():
+        raise SharingError(f"{folder} does not exist; name a store, training run or checkpoint")
     raise SharingError(
         f"{folder} is no store, training run or checkpoint (none of {', '.join(MARKS.values())} is there); name one"
     )

@@ -25,7 +25,7 @@ def explaining_full_disk(path: Path) -> Iterator[None]:
         if error.errno not in _FULL:
             raise
         raise StoreError(
-            f"{path}: {_FULL[error.errno]}; nothing was added and earlier episodes are intact; free space and run again"
+            f"{path}: {_FULL[error.errno]}; nothing was added, what was there is intact; free space and run again"
         ) from error
 
 
