@@ -6,7 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from egorecovery.policy.policy import Policy  # noqa: E402 - torch is an extra
+from torch import Tensor  # noqa: E402 - torch is an extra
+
+from egorecovery.policy.policy import Policy  # noqa: E402
 from egorecovery.training.products import bfloat16_products, has_bfloat16_products  # noqa: E402
 from egorecovery.training.recipe import Batch, demo  # noqa: E402
 from egorecovery.training.runtime import Runtime, seed_initialisation, start  # noqa: E402
@@ -19,7 +21,7 @@ def setting() -> str:
     return torch.backends.mkldnn.matmul.fp32_precision
 
 
-def trained(runtime: Runtime) -> tuple[float, torch.Tensor]:
+def trained(runtime: Runtime) -> tuple[float, Tensor]:
     """The mean loss of a few steps, and the weights after them."""
     seed_initialisation(0)
     recipe = replace(demo("cube_stack"), batch=Batch(robot=4, human=2))
