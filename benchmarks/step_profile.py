@@ -1,11 +1,13 @@
-"""Where the time of a training step goes on a GPU: kernels of graph replays, summed by kind.
+"""Where the time of a training step goes: on a GPU kernels of graph replays, summed by kind; on a CPU operations.
 
 python benchmarks/step_profile.py --recipe paper --image-size 224
+OMP_NUM_THREADS=1 python benchmarks/step_profile.py --recipe demo --image-size 64 --device cpu --steps 12
 """
 
 import json
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +17,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from egorecovery.policy.policy import Policy
 from egorecovery.training import RECIPES
-from egorecovery.training.runtime import start
+from egorecovery.training.batch_sampler import StepPlan
+from egorecovery.training.runtime import Precision, start
+from egorecovery.training.step import TrainingStep
 from egorecovery.training.throughput import training_step
 
 KINDS = (  # first match wins
@@ -41,6 +45,8 @@ KINDS = (  # first match wins
 class Arguments:
     recipe: str = "paper"
     image_size: int = 224
+    device: str = "cuda"
+    precision: Precision = "auto"
     steps: int = 5
     out: Path | None = None
 
@@ -48,11 +54,14 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     recipe = RECIPES[arguments.recipe]("cube_stack")
     recipe = replace(recipe, policy=replace(recipe.policy, image_size=arguments.image_size))
-    runtime = start("cuda")
+    runtime = start(arguments.device, arguments.precision)
     policy = Policy(recipe.policy).on(runtime.device)
     step, plans = training_step(recipe, policy, runtime)
     for index in range(4):
         step.run(plans(index))
+    if runtime.device.type == "cpu":
+        show_operations(step, plans, arguments)
+        return
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         for index in range(arguments.steps):
@@ -75,6 +84,23 @@ def main(arguments: Arguments) -> None:
         print(f"    {ms:6.2f} ms {count:5.0f} x  [{kind}] {key}")
     if arguments.out:
         arguments.out.write_text(json.dumps({"kinds": kinds, "kernels": sorted(kernels, reverse=True)}, indent=1))
+
+
+def show_operations(step: TrainingStep, plans: Callable[[int], StepPlan], arguments: Arguments) -> None:
+    """The least time of each operation and shape in any step: other work on the machine counts little."""
+    least_ms: dict[tuple[str, str], float] = defaultdict(lambda: float("inf"))
+    for index in range(arguments.steps):
+        with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as seen:
+            step.run(plans(index))
+        for event in seen.key_averages(group_by_input_shape=True):
+            key = event.key, str(event.input_shapes)
+            least_ms[key] = min(least_ms[key], event.self_cpu_time_total / 1e3)
+    operations: dict[str, float] = defaultdict(float)
+    for (name, _), ms in least_ms.items():
+        operations[name] += ms
+    print(f"{arguments.recipe} {arguments.image_size}: {sum(operations.values()):.0f} ms of operations per step")
+    for name, ms in sorted(operations.items(), key=lambda item: -item[1])[:28]:
+        print(f"  {ms:7.2f} ms  {name[:90]}")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ class Demo:
     quick: bool = False
     """Rollouts and films only, with policies that come with the package: under three minutes on two cores."""
     rollouts: int | None = None
-    """Per kind of start and policy; 50 by default, 12 with --quick."""
+    """Per kind of start and policy; 100 by default, 12 with --quick."""
     films: Annotated[int, tyro.conf.arg(metavar="N")] = 3
     """Starts that all three policies are filmed from."""
     task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"] = "cube_stack"
@@ -43,7 +43,7 @@ class Demo:
     """Robot recoveries, likewise."""
     human_recovery: int = 200
     """Human recoveries, likewise."""
-    steps: int = 2400
+    steps: int = 3200
     """Of each training."""
     seed: int = 0
     """Of the trainings."""

@@ -9,7 +9,7 @@ from egorecovery.executors import cores
 from egorecovery.experiments import Event
 
 # Seconds of one core. Only their ratios matter once some work is done.
-EPISODE_S, SAMPLE_S, ROLLOUT_S, FILM_S = 0.35, 0.0038, 0.6, 10.0
+EPISODE_S, SAMPLE_S, ROLLOUT_S, FILM_S = 0.35, 0.0023, 0.5, 10.0
 USUAL_S = 30.0  # of work at the usual pace weigh as much as what was seen here
 SETTLES_S = 30.0  # within which a new estimate of the end is believed: it must not jump about
 ORDER = ("data", "training", "evaluation", "videos")  # what comes before something under way is done

@@ -5,6 +5,7 @@ Weights, gradients and all other arithmetic stay in float32. The rounding is the
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -21,7 +22,8 @@ def bfloat16_products(wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    settings = torch.backends.mkldnn.matmul
+    backend: Any = torch.backends.mkldnn  # torch's stubs lack its `matmul`
+    settings = backend.matmul
     before = settings.fp32_precision
     settings.fp32_precision = "bf16"
     try:
