@@ -4,12 +4,14 @@ import errno
 import re
 import shlex
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from egorecovery import cli
 from egorecovery.cli.console import fitted
+from egorecovery.cli.control import Control
 from egorecovery.cli.diagnose import MEANING
 from egorecovery.cli.evaluate import Evaluate
 from egorecovery.cli.inspect import Inspect
@@ -20,10 +22,15 @@ from egorecovery.cli.training_progress import described
 from egorecovery.cli.words import command
 from egorecovery.episodes import Source
 from egorecovery.episodes.attempt_log import AttemptLog
+from egorecovery.errors import RobotError
+from egorecovery.evaluation import ResultFile
 from egorecovery.experiments import diagnostic_rows
 from egorecovery.intent import SourceTally, Verdict
+from egorecovery.serving.metadata import ServerMetadata
 from egorecovery.training import METHODS, RECIPES
+from filmed_runs import rollout
 from paper_log import write_paper_log
+from scripted_server import metadata
 from tiny_checkpoint import save_tiny
 from training_store import TASK, TINY, training_arguments
 
@@ -69,6 +76,30 @@ def test_evaluate_takes_the_task_from_the_run(tmp_path):
 def test_evaluate_asks_for_a_task_where_nothing_was_trained(capsys):
     assert main(["evaluate", "hold_still"]) == 2
     assert "hold_still was trained for nothing: name a task, as in --task cube_stack" in capsys.readouterr().err
+
+
+def test_control_takes_the_task_from_the_server(tmp_path):
+    asked = Control(server="ws://x", limits=tmp_path)
+    assert asked._task_of(metadata(task="cup_brush")) == "cup_brush"
+    with pytest.raises(RobotError, match="name the task with --task"):
+        asked._task_of(metadata())
+
+
+def test_metadata_of_a_server_that_says_no_task_are_still_understood():
+    message = metadata(task="cup_brush").to_message()
+    del message["task"]
+    assert ServerMetadata.from_message(message).task is None
+
+
+def test_results_keep_the_name_that_a_policy_has_in_them(tmp_path):
+    """A newer version may call it otherwise: its rollouts are not run again for that."""
+    save_tiny(tmp_path / "run")
+    asked = Evaluate(checkpoint=tmp_path / "run", task="cube_stack", rollouts=1, regime="initial", device="cpu")
+    _, subject, _, _ = asked._trained()
+    assert subject.policy == "EgoRecovery; cube stack; step 20"
+    record = rollout(0, False, policy="", subject=replace(subject, policy="demo cube_stack step 20"))
+    ResultFile(tmp_path / "run" / "results.jsonl").append(record)
+    assert asked._trained()[1].policy == "demo cube_stack step 20"
 
 
 def test_a_run_is_shown_in_the_words_of_its_recipe(tmp_path, capsys):

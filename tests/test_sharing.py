@@ -270,7 +270,7 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(repositories, store, tmp
         (["pull", "lab/nothing", "--out", "copy"], "no repository lab/nothing"),
         (["pull", "not an id", "--out", "copy"], "write NAME/REPOSITORY"),
         (["pull", "lab/cubes", "--out", "."], "name a new folder with --out"),
-        (["push", "nowhere", "lab/cubes"], "no store, training run or checkpoint"),
+        (["push", "nowhere", "lab/cubes"], "nowhere does not exist; name a store"),
     ],
 )
 def test_refusals_say_what_to_do(arguments, said, repositories, tmp_path, monkeypatch, capsys):

@@ -178,7 +178,7 @@ class Evaluate:
             protocol = self._protocol(horizon)
         evaluation = Evaluation(
             subject=subject,
-            task=self.task,
+            task=self.task or self._trained_task(),
             protocol=protocol,
             regimes=REGIMES if self.regime == "both" else (self.regime,),
             batch_rows=self.batch or usual_batch_rows(device),
@@ -227,7 +227,11 @@ class Evaluate:
     def _protocol(self, horizon: int | None = None) -> "EvaluationProtocol":
         from egorecovery.evaluation import bench_protocol, paper_protocol
 
-        named = paper_protocol(horizon) if self.protocol == "paper" else bench_protocol(self.task, horizon)
+        named = (
+            paper_protocol(horizon)
+            if self.protocol == "paper"
+            else bench_protocol(self.task or self._trained_task(), horizon)
+        )
         return replace(
             named,
             rollouts=self.rollouts,

@@ -34,6 +34,6 @@ class Pull:
         messages.print(f"pulling {self.repository} ...", soft_wrap=True)
         pulled = pull(self.repository, self.out, require_undamaged, revision=self.revision)
         console.print(f"pulled and verified: {pulled.kind}, {pulled.files} files: {self.out}", soft_wrap=True)
-        following = ("inspect", self.out) if pulled.kind == "store" else ("serve", self.out, "--client-hz", 25)
-        console.print(f"next: {command(*following)}", soft_wrap=True)
+        served = command("serve", self.out, "--client-hz", 25)
+        console.print(f"next: {command('inspect', self.out) if pulled.kind == 'store' else served}", soft_wrap=True)
         return 0
