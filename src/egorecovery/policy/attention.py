@@ -49,7 +49,7 @@ def attention(
         return tokens_BND.unflatten(-1, (heads, -1)).transpose(1, 2)
 
     query_BHMW, key_BHNW, value_BHNW = per_head(query_BMD), per_head(key_BND), per_head(value_BND)
-    if query_BMD.requires_grad and query_BMD.device.type == "cpu":
+    if query_BMD.requires_grad and query_BMD.device.type == "cpu" and query_BMD.dtype == torch.float32:
         # So few tokens fit in a cache: backward through torch's fused attention for CPUs takes twice as long.
         scores_BHMN = (query_BHMW * query_BHMW.shape[-1] ** -0.5) @ key_BHNW.transpose(-1, -2)
         out_BHMW = scores_BHMN.softmax(dim=-1) @ value_BHNW

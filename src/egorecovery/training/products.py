@@ -12,13 +12,13 @@ import torch
 
 def has_bfloat16_products() -> bool:
     """Whether this CPU multiplies bfloat16; one that only imitates it is slower than in float32."""
-    able = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.11 may lack it
+    able = getattr(torch.cpu, "get_capabilities", dict)()  # not in every version of torch
     return torch.backends.mkldnn.is_available() and bool(able.get("avx512_bf16") or able.get("amx_bf16"))
 
 
 @contextmanager
 def bfloat16_products(wanted: bool) -> Iterator[None]:
-    """The setting is torch's, of the whole process: it holds inside only."""
+    """The setting is torch's, of the whole process: it holds inside only, and not for two trainings in threads."""
     if not wanted:
         yield
         return
