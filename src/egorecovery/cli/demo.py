@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from egorecovery.demo.running import DemoResult
 
 FULL, QUICK = Path("runs/demo"), Path("runs/demo-quick")
-QUICK_ROLLOUTS = 12
+QUICK_ROLLOUTS = 30
 INTERRUPTED = 130
 
 
@@ -32,7 +32,7 @@ class Demo:
     quick: bool = False
     """Rollouts and films only, with policies that come with the package: under three minutes on two cores."""
     rollouts: int | None = None
-    """Per kind of start and policy; 100 by default, 12 with --quick."""
+    """Per kind of start and policy; 100 by default, 30 with --quick."""
     films: Annotated[int, tyro.conf.arg(metavar="N")] = 3
     """Starts that all three policies are filmed from."""
     task: Literal["cup_brush", "table_sweep", "round_disk", "cube_stack"] = "cube_stack"

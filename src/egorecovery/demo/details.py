@@ -76,6 +76,7 @@ def command(plan: DemoPlan) -> str:
 
 
 def _learned(plan: DemoPlan, seconds: Mapping[str, float] | None) -> dict[str, Any]:
+    cameras = plan.recipe(plan.task).policy.cameras
     head = ["policy", "robot successes", "robot recoveries", "human clips"] + ["training"] * (seconds is not None)
     rows = []
     for method in METHODS:
@@ -87,6 +88,7 @@ def _learned(plan: DemoPlan, seconds: Mapping[str, float] | None) -> dict[str, A
         "words": [
             f"All take {plan.steps:,} steps and act in the same space: where the point between the fingertips goes. A "
             "gripper and a pinching hand are the same numbers there, so one decoder learns from both.",
+            f"They see what these cameras see: {', '.join(camera.replace('_', ' ') for camera in cameras)}.",
             "Human clips show hands, never the robot. Where they begin nobody chose; the robot's recoveries begin at "
             "twelve failures that were set up by hand.",
         ],

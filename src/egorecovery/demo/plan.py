@@ -26,7 +26,7 @@ NAMES: Mapping[str, str] = {
 # Human samples of a step, beside the robot's 40: of the policy that has human clips.
 HUMAN_SAMPLES = 24
 
-# The left arm rests while cubes are stacked: its camera would only take a quarter of a training's time.
+# The left arm rests while cubes are stacked: its camera would only take a fifth of a training's time.
 CAMERAS: Mapping[str, tuple[Camera, ...]] = {"cube_stack": (Camera.HEAD, Camera.RIGHT_WRIST)}  # else all
 
 # Light and colours never change in the demo's room: a policy that has minutes to learn need not expect it.
@@ -35,7 +35,7 @@ SAME_COLOURS = {"brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue_turn
 
 @dataclass(frozen=True, kw_only=True)
 class DemoPlan:
-    """The defaults take 22 processor minutes (docs/log.md); two policies train at a time."""
+    """The defaults take 23 processor minutes (docs/log.md); two policies train at a time."""
 
     task: TaskName = "cube_stack"  # human clips help it most (docs/log.md)
     robot_success: int = 40
