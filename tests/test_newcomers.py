@@ -3,6 +3,7 @@
 import errno
 import re
 import shlex
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from egorecovery.errors import RobotError
 from egorecovery.evaluation import ResultFile
 from egorecovery.experiments import diagnostic_rows
 from egorecovery.intent import SourceTally, Verdict
+from egorecovery.policy.checkpoint import latest
 from egorecovery.serving.metadata import ServerMetadata
 from egorecovery.training import METHODS, RECIPES
 from filmed_runs import rollout
@@ -110,6 +112,15 @@ def test_a_run_is_shown_in_the_words_of_its_recipe(tmp_path, capsys):
     assert "trained on 32 robot successes, 24 robot recoveries, 60 human recoveries" in said
     assert "checkpoints: 1,200" in said
     assert f"next: egorecovery evaluate '{tmp_path / 'my run'}'" in said
+
+
+def test_a_run_with_a_copy_of_a_checkpoint_is_shown_without_the_copy(tmp_path, capsys):
+    save_tiny(tmp_path / "run", step=1200)
+    checkpoints = tmp_path / "run" / "checkpoints"
+    shutil.copytree(checkpoints / "step_00001200", checkpoints / "step_00001200_backup")
+    assert latest(checkpoints) == checkpoints / "step_00001200"
+    assert main(["inspect", str(tmp_path / "run")]) == 0
+    assert "checkpoints: 1,200\n" in capsys.readouterr().out
 
 
 def test_the_table_of_labels_says_which_counts_are_expected():
@@ -240,5 +251,13 @@ def test_what_the_system_refuses_is_said_in_words():
         "out/run: you may not read or write here; choose another folder"
     )
     assert words_of(OSError(errno.ENOSPC, "No space left on device")).startswith("the disk is full; free space")
+    assert words_of(OSError(errno.ENOSPC, "in/a.hdf5 cannot grow")).startswith("in/a.hdf5 cannot grow: the disk is")
     assert words_of(OSError(errno.EIO, "Input/output error", "f")) == "f: Input/output error"
     assert words_of(OSError("anything")) == "anything"
+
+
+def test_an_error_that_names_its_file_in_its_text_alone_keeps_the_text():
+    """As h5py's do. Advice on an unnamed file would send the reader to another one."""
+    text = "Unable to synchronously open file (unable to open file: name = 'in/a.hdf5', errno = 13)"
+    assert words_of(PermissionError(errno.EACCES, text)) == text
+    assert words_of(FileNotFoundError(errno.ENOENT, text)) == text
