@@ -30,6 +30,7 @@ from egorecovery.intent import SourceTally, Verdict
 from egorecovery.policy.checkpoint import latest
 from egorecovery.serving.metadata import ServerMetadata
 from egorecovery.training import METHODS, RECIPES
+from egorecovery.training.splits import why_no_scores
 from filmed_runs import rollout
 from paper_log import write_paper_log
 from scripted_server import metadata
@@ -156,6 +157,34 @@ def test_an_amount_that_is_given_changes_that_amount_alone(given, trained_on, ma
 
     recipe = open_checkpoint(tmp_path / "run").recipe
     assert {**recipe["budget"], "held_out": recipe["held_out"]} == {**trained_on, "human_success": 0}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"robot_success": 4},
+            "nothing is held out, of no source, because --robot-success 4 takes all 4: there will be no held-out "
+            "scores; --robot-success 3 leaves 1 for them",
+        ),
+        ({"robot_success": 3}, None),
+        ({"robot_success": 4, "held_out": 0}, None),
+        ({}, None),
+    ],
+)
+def test_an_amount_that_leaves_no_episode_for_scores_is_named_with_one_that_does(given, said, made_up):
+    asked = METHODS["robot_recovery"](RECIPES["demo"](TASK))
+    held_out = given.get("held_out", asked.held_out)
+    budget = replace(asked.budget, **{name: count for name, count in given.items() if name != "held_out"})
+    assert why_no_scores(replace(asked, held_out=held_out, budget=budget), made_up, list(given)) == said
+
+
+def test_a_training_says_before_its_first_step_that_there_will_be_no_scores(made_up, tmp_path, capsys):
+    tiny = {name: value for name, value in TINY.items() if name != "held_out"}
+    settings = ["--set", *(text for pair in tiny.items() for text in pair)]
+    how = ["train", str(made_up.root), "--task", TASK, "--run", str(tmp_path / "run"), "--device", "cpu"]
+    assert main([*how, "--steps", "1", *settings, "--robot-success", "4"]) == 0
+    assert "note: nothing is held out" in capsys.readouterr().err
 
 
 def test_more_than_there_is_stays_refused(made_up, tmp_path, capsys):
