@@ -1,6 +1,7 @@
 """What people stumbled over who had never seen the program, each as they would meet it."""
 
 import errno
+import os
 import re
 import shlex
 import shutil
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from egorecovery import cli
-from egorecovery.cli.console import fitted
+from egorecovery.cli.console import InertConsole, fitted
 from egorecovery.cli.control import Control
 from egorecovery.cli.diagnose import MEANING
 from egorecovery.cli.evaluate import Evaluate
@@ -177,6 +178,17 @@ def test_an_amount_that_leaves_no_episode_for_scores_is_named_with_one_that_does
     held_out = given.get("held_out", asked.held_out)
     budget = replace(asked.budget, **{name: count for name, count in given.items() if name != "held_out"})
     assert why_no_scores(replace(asked, held_out=held_out, budget=budget), made_up, list(given)) == said
+
+
+def test_a_job_goes_on_without_output_when_its_reader_has_seen_enough():
+    """As in `train ... | head`, which otherwise would end before its first checkpoint."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    with open(writes, "w") as closed:
+        on = InertConsole(file=closed)
+        on.print("one line")
+        on.print("and another")
+        assert on.quiet
 
 
 def test_a_training_says_before_its_first_step_that_there_will_be_no_scores(made_up, tmp_path, capsys):
