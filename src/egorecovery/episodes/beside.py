@@ -16,7 +16,12 @@ LEVELS = 4  # of folders above that are looked at
 def beside(path: Path, kind: Kind) -> str:
     """Such as '; beside it is the store runs/cubes'; empty where there is none."""
     whole = path if path.name.strip(".") else path.absolute()
-    return _said("beside it is", "beside it are", kind, [whole.with_name(name) for name in _marked(whole.absolute().parent, kind)])
+    return _said(
+        "beside it is",
+        "beside it are",
+        kind,
+        [whole.with_name(name) for name in _marked(whole.absolute().parent, kind)],
+    )
 
 
 def within(path: Path, kind: Kind) -> str:
