@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from egorecovery.capture.formats import lerobot_streams
+from egorecovery.capture.formats.lerobot_metadata import read_data_set
 from egorecovery.cli.main import main
 from egorecovery.episodes import EpisodeStore
 from egorecovery.errors import RecordingError
@@ -229,13 +231,32 @@ def test_an_unreadable_episode_is_named_though_others_are_in_the_same_file(data_
     assert re.search(r"unreadable episode 1: \S+: action is NaN or infinite in 1 of 55", capsys.readouterr().out)
 
 
-def test_an_episode_without_a_sample_is_refused_alone(data_set, tmp_path, capsys):
+def test_an_episode_without_samples_is_skipped_with_a_warning_and_fails_no_import(data_set, tmp_path, capsys):
     episodes("length", pa.array([0, LENGTHS[1]]))(data_set)
-    assert main(["import", str(data_set), *IMPORT, "--out", str(tmp_path / "store")]) == 1
-    shown = capsys.readouterr().out
-    assert "1 accepted, 1 unreadable" in shown
-    assert "episode 0: " in shown
-    assert "length 0 in its metadata" in " ".join(shown.split())
+    for shown in ("1 accepted\n", "0 accepted, 1 already there\n"):
+        assert main(["import", str(data_set), *IMPORT, "--out", str(tmp_path / "store")]) == 0
+        said = capsys.readouterr()
+        assert said.out.startswith(shown)
+        assert "warning: episode 0 has no samples (length 0): skipped" in said.err
+    (name,) = EpisodeStore(tmp_path / "store").ids()
+    assert name.endswith("1")
+
+
+def test_a_data_set_of_nothing_but_empty_episodes_is_said_to_have_none(data_set, tmp_path, capsys):
+    episodes("length", pa.array([0, 0]))(data_set)
+    assert main(["import", str(data_set), *IMPORT, "--out", str(tmp_path / "store")]) == 2
+    assert "there is no lerobot episode to import" in capsys.readouterr().err
+
+
+def test_many_episodes_without_samples_are_one_warning(data_set, monkeypatch, capsys):
+    known = read_data_set(data_set)
+    empty = [replace(known.episodes[0], index=2 + index, length=0) for index in range(12)]
+    many = replace(known, episodes=(*known.episodes, *empty))
+    monkeypatch.setattr("egorecovery.capture.formats.lerobot._known", lambda root: many)
+    assert main(["import", str(data_set), *IMPORT, "--dry-run"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert ": 2 episodes, " in said
+    assert "episodes 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more have no samples (length 0): skipped" in said
 
 
 def test_episodes_that_were_not_downloaded_are_counted_in_a_warning(data_set, tmp_path, capsys):

@@ -1,8 +1,10 @@
 """What people stumbled over who had never seen the program, each as they would meet it."""
 
 import errno
+import os
 import re
 import shlex
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from egorecovery import cli
-from egorecovery.cli.console import fitted
+from egorecovery.cli.console import InertConsole, fitted
 from egorecovery.cli.control import Control
 from egorecovery.cli.diagnose import MEANING
 from egorecovery.cli.evaluate import Evaluate
@@ -26,8 +28,10 @@ from egorecovery.errors import RobotError
 from egorecovery.evaluation import ResultFile
 from egorecovery.experiments import diagnostic_rows
 from egorecovery.intent import SourceTally, Verdict
+from egorecovery.policy.checkpoint import latest
 from egorecovery.serving.metadata import ServerMetadata
 from egorecovery.training import METHODS, RECIPES
+from egorecovery.training.splits import why_no_scores
 from filmed_runs import rollout
 from paper_log import write_paper_log
 from scripted_server import metadata
@@ -112,6 +116,15 @@ def test_a_run_is_shown_in_the_words_of_its_recipe(tmp_path, capsys):
     assert f"next: egorecovery evaluate '{tmp_path / 'my run'}'" in said
 
 
+def test_a_run_with_a_copy_of_a_checkpoint_is_shown_without_the_copy(tmp_path, capsys):
+    save_tiny(tmp_path / "run", step=1200)
+    checkpoints = tmp_path / "run" / "checkpoints"
+    shutil.copytree(checkpoints / "step_00001200", checkpoints / "step_00001200_backup")
+    assert latest(checkpoints) == checkpoints / "step_00001200"
+    assert main(["inspect", str(tmp_path / "run")]) == 0
+    assert "checkpoints: 1,200\n" in capsys.readouterr().out
+
+
 def test_the_table_of_labels_says_which_counts_are_expected():
     success = SourceTally(labelled=2, frames=Counter({Verdict.OUTSIDE_PHASE: 90}))
     recovery = SourceTally(labelled=2, frames=Counter({Verdict.VALID: 20, Verdict.PADDED: 5}))
@@ -145,6 +158,45 @@ def test_an_amount_that_is_given_changes_that_amount_alone(given, trained_on, ma
 
     recipe = open_checkpoint(tmp_path / "run").recipe
     assert {**recipe["budget"], "held_out": recipe["held_out"]} == {**trained_on, "human_success": 0}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"robot_success": 4},
+            "nothing is held out, of no source, because --robot-success 4 takes all 4: there will be no held-out "
+            "scores; --robot-success 3 leaves 1 for them",
+        ),
+        ({"robot_success": 3}, None),
+        ({"robot_success": 4, "held_out": 0}, None),
+        ({}, None),
+    ],
+)
+def test_an_amount_that_leaves_no_episode_for_scores_is_named_with_one_that_does(given, said, made_up):
+    asked = METHODS["robot_recovery"](RECIPES["demo"](TASK))
+    held_out = given.get("held_out", asked.held_out)
+    budget = replace(asked.budget, **{name: count for name, count in given.items() if name != "held_out"})
+    assert why_no_scores(replace(asked, held_out=held_out, budget=budget), made_up, list(given)) == said
+
+
+def test_a_job_goes_on_without_output_when_its_reader_has_seen_enough():
+    """As in `train ... | head`, which otherwise would end before its first checkpoint."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    with open(writes, "w") as closed:
+        on = InertConsole(file=closed)
+        on.print("one line")
+        on.print("and another")
+        assert on.quiet
+
+
+def test_a_training_says_before_its_first_step_that_there_will_be_no_scores(made_up, tmp_path, capsys):
+    tiny = {name: value for name, value in TINY.items() if name != "held_out"}
+    settings = ["--set", *(text for pair in tiny.items() for text in pair)]
+    how = ["train", str(made_up.root), "--task", TASK, "--run", str(tmp_path / "run"), "--device", "cpu"]
+    assert main([*how, "--steps", "1", *settings, "--robot-success", "4"]) == 0
+    assert "note: nothing is held out" in capsys.readouterr().err
 
 
 def test_more_than_there_is_stays_refused(made_up, tmp_path, capsys):
@@ -240,5 +292,13 @@ def test_what_the_system_refuses_is_said_in_words():
         "out/run: you may not read or write here; choose another folder"
     )
     assert words_of(OSError(errno.ENOSPC, "No space left on device")).startswith("the disk is full; free space")
+    assert words_of(OSError(errno.ENOSPC, "in/a.hdf5 cannot grow")).startswith("in/a.hdf5 cannot grow: the disk is")
     assert words_of(OSError(errno.EIO, "Input/output error", "f")) == "f: Input/output error"
     assert words_of(OSError("anything")) == "anything"
+
+
+def test_an_error_that_names_its_file_in_its_text_alone_keeps_the_text():
+    """As h5py's do. Advice on an unnamed file would send the reader to another one."""
+    text = "Unable to synchronously open file (unable to open file: name = 'in/a.hdf5', errno = 13)"
+    assert words_of(PermissionError(errno.EACCES, text)) == text
+    assert words_of(FileNotFoundError(errno.ENOENT, text)) == text

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from egorecovery.cli.score import show_verdicts
 from egorecovery.errors import StoreDamaged
-from egorecovery.evaluation import compare, load, rates
+from egorecovery.evaluation import Subject, compare, load, rates
 from egorecovery.evaluation.rollout_videos import filmed_beside, rollout_videos
 from egorecovery.studio.scoring import (
     Plan,
@@ -30,6 +31,7 @@ from egorecovery.studio.scoring import (
     unblind,
     write_export,
 )
+from egorecovery.studio.scoring.export import Agreements, Scored, Unblinded
 from egorecovery.studio.scoring.neutral_video import VideoFacts
 from egorecovery.studio.scoring.session import BlindVideo
 from filmed_runs import evaluated_run, rollout, write_video
@@ -358,6 +360,28 @@ def test_an_export_is_read_by_the_evaluators_statistics_and_closes_the_ratings(s
     with pytest.raises(ScoringError, match="has been unblinded"):
         Ratings(session.plan, session.journal.records()).next_undo("ada", "rater", NOW)
     assert unblind(session, NOW) == found  # again, with nothing new
+
+
+def test_verdicts_on_two_trainings_of_one_name_are_not_summed(capsys):
+    """As of the recipes demo and bench: the same method, task and step."""
+    name = "robot recovery; cube stack; step 2,000"
+    records = [
+        rollout(index, succeeded, policy="", subject=Subject(policy=name, policy_hash=weights, seed=0))
+        for weights, succeeded in (("aaaaaaaa11", True), ("bbbbbbbb22", False))
+        for index in range(3)
+    ]
+    scored = [
+        Scored(video="", source="", record=record, automatic=None, verdicts={}, notes={}, adjudicated_by=None)
+        for record in [*records, rollout(9, True, policy="hold still")]
+    ]
+    none = Agreements(raters=None, automatic=None, automatic_by_rater={}, unlike=[])
+    show_verdicts(Unblinded(scored=scored, agreements=none))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "weights aaaaaaaa" in said
+    assert "3/3" in said
+    assert "weights bbbbbbbb" in said
+    assert "0/3" in said
+    assert "hold still 1/1" in said  # alone under its name, it needs no weights
 
 
 def test_agreement_is_reported_between_raters_and_with_the_rules(session, tmp_path):

@@ -1,5 +1,6 @@
 """The policy server over loopback: what it says, what it answers, for whom."""
 
+import errno
 import json
 import logging
 import urllib.error
@@ -200,6 +201,18 @@ def test_a_port_in_use_is_said_with_what_to_give_and_nothing_has_stopped(server,
     ):
         pass
     assert logged == []
+
+
+def test_a_port_that_needs_privileges_is_said_with_what_to_give(source, monkeypatch):
+    async def refuses(*args, **options):
+        raise PermissionError(errno.EACCES, "error while attempting to bind on address: permission denied")
+
+    monkeypatch.setattr("egorecovery.serving.server.serve", refuses)  # the tests may run as root
+    with (
+        pytest.raises(ServingError, match=r"may not listen on port 80 of 127\.0\.0\.1; give --port N, above 1023"),
+        served(tiny_served(source), port=80),
+    ):
+        pass
 
 
 chunks = st.integers(1, 60).flatmap(

@@ -148,7 +148,9 @@ def test_a_run_goes_with_its_latest_checkpoint_and_facts_of_its_recipe(repositor
     assert "| steps | 20 |" in card
     assert "cube" in card
     assert main(["pull", "lab/policy", "--out", str(tmp_path / "copy")]) == 0
-    assert "pulled and verified: run" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "pulled and verified: run" in said
+    assert "--client-hz: 25 for the simulated workcell, 50 (the default) for ALOHA robots" in said
 
 
 def test_a_card_counts_rollouts_of_its_own_checkpoint_used_as_it_is(tmp_path, capsys):

@@ -164,7 +164,7 @@ def test_an_option_with_several_values_may_be_repeated():
         (["label", "nowhere"], "does not exist"),
         (["label", "run"], "but a training run: name the store that it was trained on; beside it is the store store"),
         (["inspect", "run"], "'egorecovery train STORE --run run --resume' trains on"),
-        (["label", "."], "is not an episode store: name one; in it is the store store"),
+        (["label", "."], "is not an episode store: name one; in that folder: the store store"),
         (
             ["evaluate", "store", "--task", "cube_stack"],
             "is a store of episodes, not a training run: name the run",

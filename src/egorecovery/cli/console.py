@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,13 @@ class InertConsole(Console):
             text = objects[0]
             objects = (text if text.startswith("next: ") else wrapped(text, self.file),)
         super().print(*objects, **options)
+
+    def on_broken_pipe(self) -> None:
+        """Where the reader has seen enough, as in `train ... | head`, the job goes on without output."""
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.file.fileno())
+        os.close(nowhere)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

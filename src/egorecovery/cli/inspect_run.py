@@ -40,6 +40,8 @@ def inspect_run(asked: "Inspect") -> int:
 
 
 def _lines(path: Path, saved: "Checkpoint") -> Iterator[str]:
+    from egorecovery.policy.checkpoint import is_step
+
     config, recipe = saved.config, saved.recipe
     budget = recipe.get("budget") or {}
     trained_on = [f"{budget[source]} {words}" for source, words in PLURALS.items() if budget.get(source)]
@@ -47,6 +49,7 @@ def _lines(path: Path, saved: "Checkpoint") -> Iterator[str]:
     yield f"looks through {', '.join(config.cameras)}, {config.image_size} x {config.image_size} pixels"
     yield f"answers chunks of {config.horizon} steps at 25 Hz, in {config.action_space} space"
     yield f"gate and intent: {'yes' if config.correction else 'none'}"
-    steps = sorted(int(each.name.removeprefix("step_")) for each in (path / "checkpoints").glob("step_*"))
+    names = (each.name for each in (path / "checkpoints").glob("step_*"))
+    steps = sorted(int(name.removeprefix("step_")) for name in names if is_step(name))
     if steps:
         yield f"checkpoints: {', '.join(f'{step:,}' for step in steps[-8:])}"

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
-from egorecovery.cli.words import command, require_id
+from egorecovery.cli.words import CLIENT_RATES, command, require_id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +34,9 @@ class Pull:
         messages.print(f"pulling {self.repository} ...", soft_wrap=True)
         pulled = pull(self.repository, self.out, require_undamaged, revision=self.revision)
         console.print(f"pulled and verified: {pulled.kind}, {pulled.files} files: {self.out}", soft_wrap=True)
-        served = command("serve", self.out, "--client-hz", 25)
-        console.print(f"next: {command('inspect', self.out) if pulled.kind == 'store' else served}", soft_wrap=True)
+        if pulled.kind == "store":
+            console.print(f"next: {command('inspect', self.out)}", soft_wrap=True)
+            return 0
+        console.print(CLIENT_RATES, soft_wrap=True)
+        console.print(f"next: {command('serve', self.out, '--client-hz', 25)}", soft_wrap=True)
         return 0

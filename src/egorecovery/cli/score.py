@@ -144,22 +144,25 @@ class Score:
             raise ScoringError(f"{out} exists already; choose another folder for the export")
         unblinded = unblind(session, _now(), self.key)
         written = write_export(unblinded, out)
-        _show(unblinded)
+        show_verdicts(unblinded)
         for path in written:
             console.print(f"wrote: {path}", soft_wrap=True)
         console.print(f"next: {command('watch', out)}", soft_wrap=True)
         return 0
 
 
-def _show(unblinded: "Unblinded") -> None:
+def show_verdicts(unblinded: "Unblinded") -> None:
     from rich.box import SIMPLE
     from rich.table import Table
 
     from egorecovery.cli.console import console
     from egorecovery.evaluation import rates
+    from egorecovery.evaluation.rollout_groups import policy_namer
+
+    named = policy_namer(unblinded.records)
 
     def who(record: "RolloutRecord") -> tuple[str, str, str]:
-        return record.task, record.regime, record.subject.policy
+        return record.task, record.regime, named(record)
 
     table = Table(title="verdicts of people", title_justify="left", box=SIMPLE)
     for column in ("task", "regime", "method", "success", "rate, 95% Wilson"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
+from egorecovery.cli.words import CLIENT_RATES
 from egorecovery.errors import EgoRecoveryError, StoreDamaged, StoreError
 
 if TYPE_CHECKING:
@@ -51,7 +52,10 @@ class Verify:
                 soft_wrap=True,
             )
         else:
-            console.print(f"next: {_used(checked, self.store)}", soft_wrap=True)
+            following = _used(checked, self.store)
+            if "--client-hz" in following:
+                console.print(CLIENT_RATES, soft_wrap=True)
+            console.print(f"next: {following}", soft_wrap=True)
         return 1 if damages else 0
 
 

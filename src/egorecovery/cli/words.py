@@ -13,6 +13,7 @@ PLURALS = {
     "human_success": "human successes",
     "human_recovery": "human recoveries",
 }
+CLIENT_RATES = "--client-hz: 25 for the simulated workcell, 50 (the default) for ALOHA robots"
 
 
 def plural(source: str) -> str:

@@ -16,12 +16,17 @@ LEVELS = 4  # of folders above that are looked at
 def beside(path: Path, kind: Kind) -> str:
     """Such as '; beside it is the store runs/cubes'; empty where there is none."""
     whole = path if path.name.strip(".") else path.absolute()
-    return _said("beside", kind, [whole.with_name(name) for name in _marked(whole.absolute().parent, kind)])
+    return _said(
+        "beside it is",
+        "beside it are",
+        kind,
+        [whole.with_name(name) for name in _marked(whole.absolute().parent, kind)],
+    )
 
 
 def within(path: Path, kind: Kind) -> str:
-    """Such as '; in it is the store runs/cubes'."""
-    return _said("in", kind, [path / name for name in _marked(path, kind)])
+    """Such as '; in that folder: the store runs/cubes'."""
+    return _said("in that folder:", "in that folder:", kind, [path / name for name in _marked(path, kind)])
 
 
 def around(path: Path) -> str:
@@ -41,9 +46,9 @@ def _marked(folder: Path, kind: Kind) -> list[str]:
     return []
 
 
-def _said(where: str, kind: Kind, found: Sequence[Path]) -> str:
+def _said(one: str, several: str, kind: Kind, found: Sequence[Path]) -> str:
     if not found:
         return ""
     named = ", ".join(map(str, found[:NAMED]))
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return f"; {where} it is the {kind} {named}" if len(found) == 1 else f"; {where} it are the {kind}s {named}{more}"
+    return f"; {one} the {kind} {named}" if len(found) == 1 else f"; {several} the {kind}s {named}{more}"

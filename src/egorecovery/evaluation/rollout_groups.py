@@ -1,6 +1,6 @@
 """Rollouts that may be summed: of one policy, used in one way, under one protocol. And what to call those groups."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from egorecovery.evaluation.results import RolloutRecord
@@ -51,13 +51,27 @@ def policy_groups(records: Iterable[RolloutRecord]) -> dict[str, list[RolloutRec
         group = (record.task, subject.policy, subject.policy_hash, _use(subject.intervention), protocol_key(record))
         groups.setdefault(group, []).append(record)
     titled: dict[str, list[RolloutRecord]] = {}
-    for (task, policy, weights, use, rules), chosen in groups.items():
-        trainings = {hashed for where, name, hashed, _, _ in groups if (where, name) == (task, policy)}
-        which = f", weights {weights[:8] or 'unknown'}" if len(trainings) > 1 else ""
+    named = policy_namer(records)
+    for (task, policy, _, _, rules), chosen in groups.items():
         starts = chosen[0].protocol[STARTS]
-        what = policy if task.replace("_", " ") in policy else f"{task}, {policy}"
-        titled[f"{what}{which}{use} ({names[rules]}, starts '{starts}')"] = chosen
+        what = "" if task.replace("_", " ") in policy else f"{task}, "
+        titled[f"{what}{named(chosen[0])} ({names[rules]}, starts '{starts}')"] = chosen
     return titled
+
+
+def policy_namer(records: Iterable[RolloutRecord]) -> Callable[[RolloutRecord], str]:
+    """What to call a rollout's policy among these: with its weights, where trainings share a name, and its use."""
+    trainings: dict[tuple[str, str], set[str]] = {}
+    for record in records:
+        trainings.setdefault((record.task, record.subject.policy), set()).add(record.subject.policy_hash)
+
+    def name(record: RolloutRecord) -> str:
+        subject = record.subject
+        several = len(trainings[record.task, subject.policy]) > 1
+        which = f", weights {subject.policy_hash[:8] or 'unknown'}" if several else ""
+        return f"{subject.policy}{which}{_use(subject.intervention)}"
+
+    return name
 
 
 def _use(intervention: Mapping[str, str | bool]) -> str:

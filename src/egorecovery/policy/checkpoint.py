@@ -178,8 +178,13 @@ def _no_checkpoint(path: Path) -> str:
 
 def latest(folder: Path) -> Path | None:
     """The checkpoint of the highest step that was committed."""
-    steps = [name for name in names_in(_own(folder)) if name.startswith("step_") and exists(folder / name / CARD)]
+    steps = [name for name in names_in(_own(folder)) if is_step(name) and exists(folder / name / CARD)]
     return inside(folder, steps[-1]) if steps else None
+
+
+def is_step(name: str) -> bool:
+    """Whether a folder of this name is a checkpoint; people keep copies beside them, such as step_00001200_backup."""
+    return name.startswith("step_") and name.removeprefix("step_").isdecimal()
 
 
 def incomplete(folder: Path) -> list[Path]:

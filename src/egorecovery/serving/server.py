@@ -60,12 +60,14 @@ class PolicyServer:
         try:
             self._listening = await self._listen()
         except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            raise ServingError(
-                f"port {settings.port} of {settings.host} is in use, perhaps by another 'egorecovery serve'; "
-                "give --port N"
-            ) from None
+            where = f"port {settings.port} of {settings.host}"
+            if error.errno == errno.EADDRINUSE:
+                raise ServingError(
+                    f"{where} is in use, perhaps by another 'egorecovery serve'; give --port N"
+                ) from None
+            if error.errno == errno.EACCES:
+                raise ServingError(f"you may not listen on {where}; give --port N, above 1023") from None
+            raise
         announce(self)
         log("listening", host=settings.host, port=self.port, **self.policy.metadata.to_message())
 

@@ -1,6 +1,7 @@
 """How a training run begins: its data and settings, what it refuses, what it resumes from, all that its steps need."""
 
 import json
+import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -30,7 +31,15 @@ from egorecovery.training.recipe import Recipe
 from egorecovery.training.resuming import checkpoint_to_resume, restore
 from egorecovery.training.run_manifest import unseal_run
 from egorecovery.training.runtime import Runtime, seed_initialisation
-from egorecovery.training.splits import Pools, everything, in_order, select, with_budget_of_store, with_picture_fit
+from egorecovery.training.splits import (
+    Pools,
+    everything,
+    in_order,
+    select,
+    why_no_scores,
+    with_budget_of_store,
+    with_picture_fit,
+)
 from egorecovery.training.step import TrainingStep
 from egorecovery.training.validation import HeldOut, held_out_frames
 from egorecovery.training.weights import Weights
@@ -121,12 +130,15 @@ def set_up(request: RunRequest, held: ExitStack) -> RunSetup:
 
 def _settled(request: RunRequest) -> tuple[Recipe, Pools]:
     """The recipe as it fits the store, and the episodes that it trains on."""
-    recipe, store, ranks = request.recipe, request.store, request.runtime.ranks
+    asked, store, ranks = request.recipe, request.store, request.runtime.ranks
+    recipe = asked
     if recipe.batch.robot % ranks or recipe.batch.human % ranks:
         raise RecipeError(f"batch {recipe.batch} cannot be shared equally by {ranks} processes")
     if request.what_is_there:
         recipe = with_budget_of_store(recipe, store, request.given)
     pools = select(store, recipe)
+    if request.what_is_there and request.runtime.first and (reason := why_no_scores(asked, store, request.given)):
+        print(f"note: {reason}", file=sys.stderr)
     recipe = with_picture_fit(recipe, store, pools)
     return with_picture_size(recipe, store, pools) if request.size_of_store else recipe, pools
 

@@ -80,6 +80,28 @@ def with_budget_of_store(recipe: Recipe, store: EpisodeStore, given: Collection[
     return replace(recipe, held_out=held_out, budget=replace(recipe.budget, **there))
 
 
+def why_no_scores(asked: Recipe, store: EpisodeStore, given: Collection[str]) -> str | None:
+    """That `with_budget_of_store` holds nothing out, where an amount that somebody asked for is the reason."""
+    if not asked.held_out or "held_out" in given or with_budget_of_store(asked, store, given).held_out:
+        return None
+    usable = _usable(store, asked.task, asked.intent, report=False)
+    have = {source: len(usable[source].kept) for source in Source if asked.budget.of(source)}
+    left = min(asked.held_out, *(count // 3 for count in have.values()))
+    takers = [source for source in have if source in given and asked.budget.of(source) == have[source]]
+    if not takers or not left:  # too few episodes to hold any out
+        return None
+    taking = " and ".join(f"{_option(source)} {have[source]} takes all {have[source]}" for source in takers)
+    fewer = " ".join(f"{_option(source)} {have[source] - left}" for source in takers)
+    return (
+        f"nothing is held out, of no source, because {taking}: there will be no held-out scores; "
+        f"{fewer} leaves {left} for them"
+    )
+
+
+def _option(source: Source) -> str:
+    return f"--{source.replace('_', '-')}"
+
+
 def with_picture_fit(recipe: Recipe, store: EpisodeStore, pools: Pools) -> Recipe:
     """The recipe with the rule that the robot's pictures went through: what feeds the policy later must use it too."""
     rules: dict[str, EpisodeId] = {}
@@ -186,7 +208,7 @@ def _remedy(store: EpisodeStore, recipe: Recipe, usable: "dict[Source, _Usable]"
         return f"there is no {absent} episode: collect some, or choose a --method that trains without"
     held_out = min(recipe.held_out, max(min(have.values()) // 3, 0))
     options = [
-        f"--{source.replace('_', '-')} {count - held_out}"
+        f"{_option(source)} {count - held_out}"
         for source, count in have.items()
         if count - held_out < recipe.budget.of(source)
     ]

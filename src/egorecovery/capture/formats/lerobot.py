@@ -39,6 +39,7 @@ from egorecovery.motion.resampling import common_grid, nearest
 INTERVENTIONS = ("intervention", "is_intervention")  # last part of a feature's name
 SUCCESSES = ("next.success", "success")
 BOOKKEEPING = ("timestamp", "frame_index", "episode_index", "index", "task_index")
+NAMED = 10  # empty episodes, in a warning
 OPENINGS_01 = (-0.05, 1.05)  # of grippers that are scaled 0 to 1
 
 
@@ -81,16 +82,19 @@ class LeRobotDataSet(Importer):
         return _known(self.root)
 
     def places(self) -> list[str]:
-        return [f"{self.root}: episode {episode.index}" for episode in self._data_set.episodes]
+        return [f"{self.root}: episode {row.index}" for row in self._rows]
 
     def name(self, episode: int) -> str:
-        return f"episode {self._data_set.episodes[episode].index}"
+        return f"episode {self._rows[episode].index}"
+
+    @property
+    def _rows(self) -> list[EpisodeRow]:
+        """Episodes with samples. Of one without any nothing is lost, so it is a warning and no failed import."""
+        return [row for row in self._data_set.episodes if row.length]
 
     def load(self, episode: int, fit: PictureFit | None) -> Recording:
-        row = self._data_set.episodes[episode]
+        row = self._rows[episode]
         try:
-            if not row.length:
-                raise RecordingError(f"{self.root} gives it no sample (length 0 in its metadata): nothing is lost")
             return self._load(row, fit)
         except RecordingError as error:  # many episodes share one file
             raise RecordingError(f"episode {row.index}: {error}") from None
@@ -118,7 +122,7 @@ class LeRobotDataSet(Importer):
         used = {*self._columns, *(feature.name for feature in (*cameras.values(), *depths.values())), *BOOKKEEPING}
         return Findings(
             what=f"LeRobot {data_set.version}, robot {data_set.robot}",
-            episodes=len(data_set.episodes),
+            episodes=len(self._rows),
             frames=data_set.frames,
             rate_hz=data_set.rate_hz,
             cameras={str(camera): _description(feature, depths.get(camera)) for camera, feature in cameras.items()},
@@ -126,6 +130,7 @@ class LeRobotDataSet(Importer):
             notes=("no calibration is in the data set: a lens of 53 degrees is assumed",),
             warnings=(
                 *self._missing_episodes(),
+                *self._empty_episodes(),
                 *(f"feature {name} is left out" for name in data_set.features if name not in used),
             ),
         )
@@ -138,6 +143,13 @@ class LeRobotDataSet(Importer):
             f"info.json counts {data_set.counted} episodes, its metadata lists {len(data_set.episodes)}: the others "
             "are not imported; download or copy the whole data set, then run the same command again"
         ]
+
+    def _empty_episodes(self) -> list[str]:
+        empty = [str(row.index) for row in self._data_set.episodes if not row.length]
+        more = f" and {len(empty) - NAMED} more" if len(empty) > NAMED else ""
+        if len(empty) < 2:
+            return [f"episode {index} has no samples (length 0): skipped" for index in empty]
+        return [f"episodes {', '.join(empty[:NAMED])}{more} have no samples (length 0): skipped"]
 
     def _mapping(self) -> dict[str, str]:
         effectors = (
