@@ -305,7 +305,8 @@ def test_an_accepted_clip_that_never_finds_room_stays_and_can_be_finished_by_han
         assert record(raw, made[1], Source.HUMAN_RECOVERY, ACCEPTED_AND_ENDED, task="cup_brush") == 1
     said = capsys.readouterr()
     [kept] = (raw / ".drafts").iterdir()
-    assert f"is kept in {kept}" in said.err
+    assert f"{kept.stem} was accepted, but: " in said.err
+    assert f"It is kept in {kept}. " in said.err
     [described] = [line for line in said.out.splitlines() if line.startswith("{")]
 
     record(raw, made[1], Source.HUMAN_RECOVERY, "wait ready\nquit\n", task="cup_brush")

@@ -44,6 +44,7 @@ class RunningClip:
         self.stop_s: float | None = None
         self.interrupted = ""  # why it cannot be accepted
         self.accepted = False  # by the operator; its description may not have found room yet
+        self.problem = ""  # why an accepted clip is no recording yet
         self._cameras, self._robot = cameras, robot
         self._takes: dict[str, Take] = {
             str(camera): CameraTake(

@@ -153,7 +153,7 @@ class Recorder:
             if self.state is State.JUDGING and self._clip is not None and self._clip.accepted:
                 self.last = self._judge(accepted=True)
                 if self._clip is not None:
-                    self._keep(self._clip, self.last)
+                    self._keep(self._clip)
             elif self.state is State.JUDGING and self._clip is not None:
                 self._clip.interrupted = "the recorder was ended before the clip was accepted"
                 self.last = self._judge(accepted=False)
@@ -233,6 +233,7 @@ class Recorder:
             try:
                 clip.commit(self.plan.task, self.plan.source, made)
             except (EgoRecoveryError, OSError) as error:  # its pictures are on the disk, only its description is not
+                clip.problem = str(error)
                 advice = "free space" if is_full_disk(error) else "mend what failed"
                 return f"cannot accept it yet, it is kept: {advice}, then accept or discard ({error})"
         now_s = self._clock.now_s()
@@ -250,11 +251,11 @@ class Recorder:
             clip.draft.logged()
         return f"discarded {clip.name}: {reason}" if reason else f"recorded {clip.name} ({facts.seconds:.1f} s)"
 
-    def _keep(self, clip: RunningClip, problem: str) -> None:
+    def _keep(self, clip: RunningClip) -> None:
         """Gives an accepted clip up without removing it."""
         described = clip.described(self.plan.task, self.plan.source, self._made(clip))
-        path = clip.draft.keep()
-        self.unfinished = Unfinished(path=path, home=self.root / clip.name, description=described, problem=problem)
+        path, home = clip.draft.keep(), self.root / clip.name
+        self.unfinished = Unfinished(path=path, home=home, description=described, problem=clip.problem)
         self._clip = None
 
     def _made(self, clip: RunningClip) -> Provenance:

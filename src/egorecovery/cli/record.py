@@ -107,10 +107,10 @@ class Record:
                 console.print(recorder.last, soft_wrap=True)
         finally:
             if (left := recorder.unfinished) is not None:
-                messages.print(f"{left.home.name}: {left.problem}", soft_wrap=True)
+                messages.print(f"{left.home.name} was accepted, but: {left.problem}", soft_wrap=True)
                 messages.print(
-                    f"It was accepted and is kept in {left.path}. When there is room, write the next line into its "
-                    f"{DESCRIPTION}, then move the folder to {left.home}:",
+                    f"It is kept in {left.path}. When that is mended, write the next line into its {DESCRIPTION}, "
+                    f"then move the folder to {left.home}:",
                     soft_wrap=True,
                 )
                 print(json.dumps(left.description, ensure_ascii=False), flush=True)
