@@ -1,7 +1,7 @@
 """Drafts that a killed write left: removed when their writer is dead, left alone when it lives or cannot be judged."""
 
 import os
-import re
+import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +12,7 @@ from egorecovery.capture import save_recording
 from egorecovery.capture.synthetic import synthetic_recording
 from egorecovery.cli.main import main
 from egorecovery.episodes import PAPER_TASKS, EpisodeStore, Source
+from egorecovery.intent import LabelStore
 from egorecovery.storage import drafts
 from egorecovery.storage.atomic_io import write_file
 from egorecovery.storage.drafts import draft_of, leftovers, remove_drafts_of_the_dead
@@ -19,6 +20,7 @@ from egorecovery.storage.drafts import draft_of, leftovers, remove_drafts_of_the
 NAME_OF_A_CHILD = "import sys\nfrom pathlib import Path\nfrom egorecovery.storage.drafts import draft_of\n" + (
     "print(draft_of(Path(sys.argv[1])), flush=True)\ninput()"
 )
+NEW_SPACE = [shutil.which("unshare") or "false", "--map-root-user", "--pid", "--fork"]
 
 
 @pytest.fixture
@@ -61,8 +63,8 @@ def test_a_draft_stays_while_its_writer_lives_and_goes_when_it_is_dead(tmp_path,
 
 
 def test_a_process_that_got_the_number_of_a_dead_one_does_not_keep_its_draft(tmp_path, child):
-    _, draft = child(tmp_path / "store.json")
-    older = draft.name.replace(f"-{drafts._start_of(int(re.search(r'[.]([0-9]+)-', draft.name)[1]))}.", "-1.")
+    process, draft = child(tmp_path / "store.json")
+    older = draft.name.replace(f".{process.pid}-{drafts._start_of(process.pid)}.", f".{process.pid}-1.")
     assert older != draft.name
     aged(tmp_path / older, 0)
     assert kept(tmp_path) == []
@@ -90,13 +92,74 @@ def test_a_draft_of_another_computer_stays_and_after_a_day_it_is_named(tmp_path,
     assert advice == "if that process has ended, remove it"
 
 
-def test_a_draft_from_before_this_computer_started_goes(tmp_path, monkeypatch):
-    with monkeypatch.context() as earlier:
-        earlier.setattr(drafts, "_boot", lambda: "0badf00d")
-        draft = draft_of(tmp_path / "store.json")
+BEFORE_THE_START_S = time.clock_gettime(time.CLOCK_BOOTTIME) + 60
+
+
+@pytest.fixture
+def draft_before_a_restart(tmp_path, monkeypatch):
+    """A draft of this computer's last start, but for what is changed."""
+    whole = {"_machine": "4e8f00aa17b2", "_boot": "0badf00d", "_process_space": drafts._WHOLE_COMPUTER}
+
+    def make(**changed):
+        with monkeypatch.context() as earlier:
+            for name, value in {**whole, **changed}.items():
+                earlier.setattr(drafts, name, lambda value=value: value)
+            return draft_of(tmp_path / "store.json")
+
+    for name in ("_machine", "_process_space"):
+        monkeypatch.setattr(drafts, name, lambda name=name: whole[name])
+    monkeypatch.setattr(drafts, "_boot", lambda: "5ca1ab1e")
+    return make
+
+
+def test_a_draft_from_before_this_computer_started_goes(tmp_path, draft_before_a_restart):
+    draft = draft_before_a_restart()
     aged(draft, 0)
-    assert kept(tmp_path) == [draft.name]  # younger than the start: another computer of the same name
-    aged(draft, time.clock_gettime(time.CLOCK_BOOTTIME) + 60)
+    assert kept(tmp_path) == [draft.name]  # younger than the start: a copy of this computer
+    aged(draft, BEFORE_THE_START_S)
+    assert kept(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"_machine": "99999999abcd"}, {"_machine": "0"}, {"_boot": "0"}, {"_process_space": "4026532999"}],
+    ids=["another machine", "unknown machine", "unknown start", "in a container"],
+)
+def test_the_host_name_alone_does_not_make_another_computers_draft_one_from_before_the_restart(
+    tmp_path, draft_before_a_restart, changed
+):
+    draft = aged(draft_before_a_restart(**changed), BEFORE_THE_START_S + 86400)
+    assert kept(tmp_path) == [draft.name]
+    assert [path for path, _, _ in leftovers(tmp_path)] == [draft]
+
+
+def test_a_computer_that_does_not_know_itself_removes_nothing_of_another_start(
+    tmp_path, draft_before_a_restart, monkeypatch
+):
+    draft = aged(draft_before_a_restart(_machine="0"), BEFORE_THE_START_S)
+    monkeypatch.setattr(drafts, "_machine", lambda: "0")
+    assert kept(tmp_path) == [draft.name]
+
+
+def test_a_folder_is_as_old_as_the_newest_file_in_it(tmp_path, draft_before_a_restart):
+    draft = draft_before_a_restart()
+    (draft / "data").mkdir(parents=True)
+    aged(draft / "data" / "half.parquet", 0)
+    for folder in (draft / "data", draft):  # written to, a file does not change the time of its folder
+        os.utime(folder, (0, 0))
+    assert kept(tmp_path) == [draft.name]
+    assert leftovers(tmp_path) == []
+    aged(draft / "data" / "half.parquet", BEFORE_THE_START_S)
+    assert kept(tmp_path) == []
+
+
+def test_drafts_named_before_the_machine_was_in_the_name_are_judged_too(tmp_path, child):
+    process, draft = child(tmp_path / "store.json")
+    without = draft.name.replace(f".{drafts._machine()}-", ".")
+    assert without != draft.name
+    aged(tmp_path / without, 0)
+    assert kept(tmp_path) == [without]
+    process.communicate()
     assert kept(tmp_path) == []
 
 
@@ -108,17 +171,46 @@ def test_a_container_with_the_same_name_is_another_place(tmp_path, monkeypatch):
     assert kept(tmp_path) == [draft.name]
 
 
-def test_drafts_of_older_versions_go_after_an_hour_without_their_process_and_after_a_day_in_any_case(tmp_path):
+def test_drafts_of_older_versions_go_after_an_hour_without_their_process_and_are_named_after_a_day_with_it(tmp_path):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     dead, living = tmp_path / f".store.json.{ended.pid}.draft", tmp_path / f".store.json.{os.getppid()}.draft"
     aged(dead, 60)  # of another computer, perhaps
     aged(living, 7200)
     assert kept(tmp_path) == sorted([dead.name, living.name])
+    assert leftovers(tmp_path) == []
     aged(dead, 7200)
     assert kept(tmp_path) == [living.name]
-    aged(living, 2 * 86400)  # its number was given to another process
-    assert kept(tmp_path) == []
+    aged(living, 2 * 86400)  # it may still write, or its number was given to another process
+    assert kept(tmp_path) == [living.name]
+    words = f"was begun 2 days ago by process {os.getppid()} of an older version and never finished"
+    assert leftovers(tmp_path) == [(living, words, "if that process has ended, remove it")]
+
+
+def test_a_name_with_the_ending_of_a_draft_and_no_writer_is_reported_and_left(tmp_path):
+    (tmp_path / ".foo.draft").write_bytes(b"")
+    assert leftovers(tmp_path) == [(tmp_path / ".foo.draft", "is not part of this folder", "remove it")]
+    assert kept(tmp_path) == [".foo.draft"]
+    (tmp_path / "labels").mkdir()
+    (tmp_path / ".foo.draft").rename(tmp_path / "labels" / ".foo.draft")
+    assert [damage.problem for damage in LabelStore(tmp_path / "labels").damages()] == ["is not part of this folder"]
+
+
+def test_where_proc_shows_other_processes_the_start_of_one_is_unknown(monkeypatch):
+    own = drafts._start_of(os.getpid())
+    assert own not in (None, "0")
+    monkeypatch.setattr(drafts.os, "readlink", lambda path: "4711")
+    assert drafts._start_of(os.getpid()) == "0"
+
+
+@pytest.mark.skipif(
+    subprocess.run([*NEW_SPACE, "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0,
+    reason="this user cannot make process spaces",
+)
+def test_a_process_space_without_its_own_proc_reads_no_start_from_it():
+    asked = "import os; from egorecovery.storage import drafts; print(os.getpid(), drafts._start_of(os.getpid()))"
+    told = subprocess.check_output([*NEW_SPACE, sys.executable, "-c", asked], text=True)
+    assert told.split() == ["1", "0"]
 
 
 def test_only_drafts_of_the_name_asked_for_are_removed(tmp_path, child):

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -204,7 +205,9 @@ def test_a_discarded_clip_leaves_its_time_and_no_frames_and_import_takes_the_tim
 
 def test_a_clip_that_nobody_judged_is_discarded_when_the_script_ends(made, tmp_path):
     assert record(tmp_path / "raw", made[1], Source.HUMAN_RECOVERY, "wait ready\nstart\n", task="cup_brush") == 0
-    assert [a.accepted for a in AttemptLog(tmp_path / "raw" / "collection.jsonl").attempts()] == [False]
+    assert [(a.accepted, a.reasons) for a in AttemptLog(tmp_path / "raw" / "collection.jsonl").attempts()] == [
+        (False, ("the recorder was ended before the clip was accepted",))
+    ]
 
 
 def test_no_clip_starts_on_a_disk_that_is_too_full(made, tmp_path, capsys):
@@ -247,7 +250,7 @@ def test_a_clip_whose_acceptance_finds_the_disk_full_is_kept_until_there_is_room
 
     def full_once(path, description):
         if next(fails, False):
-            raise StoreError(f"{path}: the disk is full")
+            raise StoreError(f"{path}: the disk is full") from OSError(errno.ENOSPC, "no space left")
         whole(path, description)
 
     monkeypatch.setattr(clip_draft, "write_description", full_once)
@@ -256,6 +259,72 @@ def test_a_clip_whose_acceptance_finds_the_disk_full_is_kept_until_there_is_room
     assert "cannot accept it yet, it is kept: free space, then accept or discard" in capsys.readouterr().out
     assert [attempt.accepted for attempt in AttemptLog(tmp_path / "raw" / "collection.jsonl").attempts()] == [True]
     assert len(imported(tmp_path / "raw", tmp_path)) == 1
+
+
+ACCEPTED_AND_ENDED = "wait ready\nstart\nwait end\naccept\n"
+
+
+def failing_renames(monkeypatch, how_often):
+    """The first renames of drafts to recordings fail, for another reason than a full disk."""
+    fails, whole = iter([True] * how_often), Path.rename
+
+    def rename(path, target):
+        if path.parent.name == ".drafts" and target.parent.name == "raw" and next(fails, False):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return whole(path, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+
+
+def test_an_accepted_clip_is_committed_when_the_recorder_ends_if_it_is_possible_by_then(
+    made, tmp_path, capsys, monkeypatch
+):
+    failing_renames(monkeypatch, 1)
+    assert record(tmp_path / "raw", made[1], Source.HUMAN_RECOVERY, ACCEPTED_AND_ENDED, task="cup_brush") == 0
+    said = capsys.readouterr().out
+    assert "it is kept: mend what failed, then accept or discard" in said  # the disk is not full
+    assert "1 clip recorded, 0 discarded" in said
+    assert len(imported(tmp_path / "raw", tmp_path)) == 1
+
+
+@pytest.mark.parametrize("failing", ["description", "rename"])
+def test_an_accepted_clip_that_never_finds_room_stays_and_can_be_finished_by_hand(
+    made, tmp_path, capsys, monkeypatch, failing
+):
+    from egorecovery.capture import clip_draft
+
+    def full(path, description):
+        raise StoreError(f"{path}: the disk is full") from OSError(errno.ENOSPC, "no space left")
+
+    raw = tmp_path / "raw"
+    with monkeypatch.context() as broken:
+        if failing == "description":
+            broken.setattr(clip_draft, "write_description", full)
+        else:
+            failing_renames(broken, 2)
+        assert record(raw, made[1], Source.HUMAN_RECOVERY, ACCEPTED_AND_ENDED, task="cup_brush") == 1
+    said = capsys.readouterr()
+    [kept] = (raw / ".drafts").iterdir()
+    assert f"{kept.stem} was accepted, but: " in said.err
+    assert f"It is kept in {kept}. " in said.err
+    [described] = [line for line in said.out.splitlines() if line.startswith("{")]
+
+    record(raw, made[1], Source.HUMAN_RECOVERY, "wait ready\nquit\n", task="cup_brush")
+    assert f"{kept} was accepted and could not be finished" in capsys.readouterr().err
+    assert kept.exists()  # the next recorder leaves it alone
+    (kept / "recording.json").write_text(described)
+    kept.rename(raw / kept.stem)
+    record(raw, made[1], Source.HUMAN_RECOVERY, "wait ready\nquit\n", task="cup_brush")
+    assert [attempt.accepted for attempt in AttemptLog(raw / "collection.jsonl").attempts()] == [True]
+    assert len(imported(raw, tmp_path)) == 1
+
+
+def test_a_clip_that_could_not_be_accepted_may_still_be_discarded(made, tmp_path, monkeypatch):
+    failing_renames(monkeypatch, 1)
+    script = ACCEPTED_AND_ENDED + "discard\n"
+    assert record(tmp_path / "raw", made[1], Source.HUMAN_RECOVERY, script, task="cup_brush") == 0
+    assert [attempt.accepted for attempt in AttemptLog(tmp_path / "raw" / "collection.jsonl").attempts()] == [False]
+    assert not any((tmp_path / "raw" / ".drafts").iterdir())
 
 
 @pytest.mark.parametrize(

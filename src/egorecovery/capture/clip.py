@@ -43,6 +43,8 @@ class RunningClip:
         self.name = EpisodeId(draft.name)
         self.stop_s: float | None = None
         self.interrupted = ""  # why it cannot be accepted
+        self.accepted = False  # by the operator; its description may not have found room yet
+        self.problem = ""  # why an accepted clip is no recording yet
         self._cameras, self._robot = cameras, robot
         self._takes: dict[str, Take] = {
             str(camera): CameraTake(
@@ -173,12 +175,12 @@ class RunningClip:
         if self._failure is not None:
             raise self._failure
 
-    def commit(self, task: Task, source: Source, made: Provenance) -> None:
+    def described(self, task: Task, source: Source, made: Provenance) -> dict[str, Any]:
         intrinsics = {}
         for camera, worker in self._cameras.items():
             assert isinstance(worker.sensor, CameraDriver)
             intrinsics[camera] = worker.sensor.intrinsics
-        described = description(
+        return description(
             name=self.name,
             task=task,
             source=source,
@@ -186,7 +188,9 @@ class RunningClip:
             provenance=made,
             order=self._order if source.is_human else None,
         )
-        self.draft.commit(described, DESCRIPTION)
+
+    def commit(self, task: Task, source: Source, made: Provenance) -> None:
+        self.draft.commit(self.described(task, source, made), DESCRIPTION)
 
     def discard(self) -> None:
         self.draft.discard()

@@ -27,6 +27,7 @@ DRAFTS = ".drafts"
 BEGUN = "begun.json"  # in a draft: the log entry to write if the recorder is killed
 QUEUED = 256  # items that may wait for the disk: about eight seconds of one camera
 IDLE = 2  # with at most this many items waiting, pictures are synced at once
+ACCEPTED = ".accepted"  # ending of the draft of a clip that was accepted and found no room; a person finishes it
 LATE_S = 0.5  # how long after the stop key to wait for pictures taken before it
 
 
@@ -208,11 +209,13 @@ class ClipDraft:
             sync_directory(self.directory)
 
     def commit(self, description: Mapping[str, Any], name_of_description: str) -> Path:
-        """Writes the description, then renames the folder. The rename is the commit."""
-        write_description(self.directory / name_of_description, description)
+        """Writes the description, then renames the folder. The rename is the commit. May be repeated if it fails."""
         home = self.root / self.name
+        if not is_folder(home):  # else only the sync has failed
+            write_description(self.directory / name_of_description, description)
         with explaining_full_disk(home):
-            self.directory.rename(home)
+            if not is_folder(home):
+                self.directory.rename(home)
             sync_directory(self.root)
             sync_directory(self.directory.parent)
         return home
@@ -220,6 +223,16 @@ class ClipDraft:
     def logged(self) -> None:
         """Marks the committed clip as logged, so that the next recorder has nothing to do."""
         inside(self.root, self.name, BEGUN).unlink(missing_ok=True)
+
+    def keep(self) -> Path:
+        """Leaves an accepted clip where the next recorder does not remove it. The rename needs no room."""
+        kept = self.directory.with_name(f"{self.name}{ACCEPTED}")
+        try:
+            self.directory.rename(kept)
+            sync_directory(kept.parent)
+        except OSError:
+            return next((path for path in (kept, self.root / self.name) if is_folder(path)), self.directory)
+        return kept
 
     def discard(self) -> None:
         with suppress(OSError):
@@ -233,8 +246,7 @@ def write_description(path: Path, description: Mapping[str, Any]) -> None:
 def leftovers(root: Path) -> list[tuple[ClipDraft, dict[str, Any] | None, float]]:
     """Drafts of a killed recorder: their log entries, and when they were last written."""
     drafts = []
-    home = inside(root, DRAFTS)
-    for directory in (home / name for name in names_in(home) if is_folder(home / name)):
+    for directory in (path for path in _drafts_in(root) if path.suffix != ACCEPTED):
         try:
             record = read_json(directory / BEGUN)
         except (OSError, StoreDamaged):
@@ -242,3 +254,13 @@ def leftovers(root: Path) -> list[tuple[ClipDraft, dict[str, Any] | None, float]
         touched_s = max(path.lstat().st_mtime for path in (directory, *directory.rglob("*")))
         drafts.append((ClipDraft(root, directory.name), record, touched_s))
     return drafts
+
+
+def accepted_drafts(root: Path) -> list[Path]:
+    """Accepted clips that found no room. No recorder removes them."""
+    return [path for path in _drafts_in(root) if path.suffix == ACCEPTED]
+
+
+def _drafts_in(root: Path) -> list[Path]:
+    home = inside(root, DRAFTS)
+    return [home / name for name in names_in(home) if is_folder(home / name)]

@@ -32,7 +32,9 @@ REPEATS_S = 0.65
 class Controls(Protocol):
     """A source of actions with a timeout."""
 
-    def next(self, state: State, wait_s: float) -> Action | None: ...
+    def next(self, state: State, wait_s: float) -> Action | None:
+        """The next action; None if there is none within the time. `EOFError` if no more will come for an open clip."""
+        ...
 
 
 class Keyboard:
@@ -124,7 +126,7 @@ class PipedLines:
 class Script:
     """A script. Each line is an action, `wait SECONDS`, `wait ready` (streams deliver) or `wait end` (of a replay).
 
-    The end of the script ends the session and discards a clip that is not yet judged.
+    The end of the script ends the session: by `EOFError` while a clip is open, whose verdict is then the recorder's.
     """
 
     def __init__(self, lines: "Lines", name: str) -> None:
@@ -145,7 +147,9 @@ class Script:
         self._number += 1
         words = line.split("#")[0].split()
         if not line:
-            return Action.DISCARD if state in (State.RECORDING, State.JUDGING) else Action.QUIT
+            if state in (State.RECORDING, State.JUDGING):
+                raise EOFError(self._name)
+            return Action.QUIT
         if not words:
             return None
         if words[0] == "wait" and len(words) == 2:

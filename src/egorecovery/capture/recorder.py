@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from egorecovery import __version__
 from egorecovery.capture.clip import ClipFacts, RunningClip
@@ -17,6 +18,7 @@ from egorecovery.capture.stream_meter import StreamFacts, skew_s
 from egorecovery.episodes import Camera, EpisodeId, Provenance, Source, Task, episode_id
 from egorecovery.episodes.attempt_log import ActivityKind, Attempt
 from egorecovery.errors import EgoRecoveryError
+from egorecovery.storage.atomic_io import is_full_disk
 
 UNCOUNTED = {
     State.SYNCHRONISING: ActivityKind.SYNCHRONISATION,
@@ -53,6 +55,16 @@ class Snapshot:
     last: str  # a message about the last event
 
 
+@dataclass(frozen=True, kw_only=True)
+class Unfinished:
+    """An accepted clip that could not become a recording. Its pictures are on the disk."""
+
+    path: Path
+    home: Path  # where it belongs
+    description: Mapping[str, Any]  # what its `recording.json` would hold
+    problem: str
+
+
 class Recorder:
     """A recording session without keys and screen. One thread calls `press` and `tick`."""
 
@@ -69,6 +81,7 @@ class Recorder:
         self.state = State.SYNCHRONISING
         self.recorded: list[EpisodeId] = []
         self.discarded = 0
+        self.unfinished: Unfinished | None = None
         self.last = "waiting for every camera"
         self._cameras, self._robot = cameras, robot
         self._clock, self._log = clock, log
@@ -133,13 +146,17 @@ class Recorder:
             self.last = f"stopped: {self._disk_is_full()}"
 
     def close(self) -> None:
-        """Ends the session in any state. A clip that is not accepted is discarded."""
+        """Ends the session in any state. A clip that is not accepted is discarded; an accepted one never is."""
         try:
             if self.state is State.RECORDING and self._clip is not None:
                 self._stop(self._clock.now_s())
-            if self.state is State.JUDGING and self._clip is not None:
+            if self.state is State.JUDGING and self._clip is not None and self._clip.accepted:
+                self.last = self._judge(accepted=True)
+                if self._clip is not None:
+                    self._keep(self._clip)
+            elif self.state is State.JUDGING and self._clip is not None:
                 self._clip.interrupted = "the recorder was ended before the clip was accepted"
-                self._judge(accepted=False)
+                self.last = self._judge(accepted=False)
             if self.state is not State.ENDED:
                 now_s = self._clock.now_s()
                 self._leave(now_s)
@@ -206,16 +223,19 @@ class Recorder:
             self._stop(self._clock.now_s())
         reason = clip.interrupted or ("" if accepted else "discarded by the operator")
         facts = clip.facts(self._stopped_s)
-        made = replace(self._provenance(clip.start_s, self._stopped_s), details=clip.details())
+        made = self._made(clip)
         try:
             clip.finish()
         except EgoRecoveryError as error:
             reason = str(error)
         if not reason:
+            clip.accepted = True
             try:
                 clip.commit(self.plan.task, self.plan.source, made)
-            except EgoRecoveryError as error:  # its pictures are on the disk, only its description found no room
-                return f"cannot accept it yet, it is kept: free space, then accept or discard ({error})"
+            except (EgoRecoveryError, OSError) as error:  # its pictures are on the disk, only its description is not
+                clip.problem = str(error)
+                advice = "free space" if is_full_disk(error) else "mend what failed"
+                return f"cannot accept it yet, it is kept: {advice}, then accept or discard ({error})"
         now_s = self._clock.now_s()
         self._clip = None
         attempt = self._log.attempt(clip.name, made, (reason,) if reason else ())
@@ -230,6 +250,16 @@ class Recorder:
         if not reason:
             clip.draft.logged()
         return f"discarded {clip.name}: {reason}" if reason else f"recorded {clip.name} ({facts.seconds:.1f} s)"
+
+    def _keep(self, clip: RunningClip) -> None:
+        """Gives an accepted clip up without removing it."""
+        described = clip.described(self.plan.task, self.plan.source, self._made(clip))
+        path, home = clip.draft.keep(), self.root / clip.name
+        self.unfinished = Unfinished(path=path, home=home, description=described, problem=clip.problem)
+        self._clip = None
+
+    def _made(self, clip: RunningClip) -> Provenance:
+        return replace(self._provenance(clip.start_s, self._stopped_s), details=clip.details())
 
     def _end_reset(self, end_s: float, *, keep: bool = False) -> None:
         """Saves the duration of judging and reset in the log and in the clip's description."""

@@ -73,12 +73,15 @@ class Record:
         )
         with ExitStack() as stack:
             recorder = self._recorder(stack, plan, SessionClock())
-            stack.callback(recorder.close)
+            stack.callback(self._close, recorder)
             controls = stack.enter_context(self._controls(keys))
             show = stack.enter_context(self._screen(recorder, keys))
             while recorder.state is not State.ENDED:
                 before, happened = recorder.state, recorder.last
-                action = controls.next(before, TICK_S)
+                try:
+                    action = controls.next(before, TICK_S)
+                except EOFError:  # the script ended while a clip is open
+                    break
                 recorder.tick()
                 if action is not None:
                     recorder.press(action)
@@ -88,7 +91,29 @@ class Record:
         console.print(f"wrote: {self.out}", soft_wrap=True)
         console.print(f"wrote: {self.out / 'collection.jsonl'}", soft_wrap=True)
         console.print(self._next(accepted), soft_wrap=True)
-        return 0
+        return 0 if recorder.unfinished is None else 1
+
+    def _close(self, recorder: "Recorder") -> None:
+        """Ends the session. An accepted clip that still finds no room is named, with all that it lacks."""
+        import json
+
+        from egorecovery.capture.recording_files import DESCRIPTION
+        from egorecovery.cli.console import console, messages
+
+        happened = recorder.last
+        try:
+            recorder.close()
+            if recorder.last != happened and recorder.unfinished is None:
+                console.print(recorder.last, soft_wrap=True)
+        finally:
+            if (left := recorder.unfinished) is not None:
+                messages.print(f"{left.home.name} was accepted, but: {left.problem}", soft_wrap=True)
+                messages.print(
+                    f"It is kept in {left.path}. When that is mended, write the next line into its {DESCRIPTION}, "
+                    f"then move the folder to {left.home}:",
+                    soft_wrap=True,
+                )
+                print(json.dumps(left.description, ensure_ascii=False), flush=True)
 
     def _specs(self):
         from egorecovery.capture.cameras.spec import CameraSpec
@@ -115,6 +140,7 @@ class Record:
     def _recorder(self, stack: ExitStack, plan: "RecordingPlan", clock) -> "Recorder":
         """Devices first: one that cannot be opened leaves no trace on disk."""
         from egorecovery.capture.cameras import SensorOpener
+        from egorecovery.capture.clip_draft import accepted_drafts
         from egorecovery.capture.recorder import Recorder
         from egorecovery.capture.sensor_worker import SensorWorker
         from egorecovery.capture.session_log import SessionLog, clear_leftovers
@@ -139,6 +165,12 @@ class Record:
             stack.enter_context(WriterLock(self.out / "writer.lock"))
             for name in clear_leftovers(self.out):
                 messages.print(f"{name}: a recorder was killed while it ran; the attempt is logged as discarded")
+            for path in accepted_drafts(self.out):
+                messages.print(
+                    f"{path} was accepted and could not be finished: write its recording.json (docs/formats.md), then "
+                    f"move it to {self.out / path.stem}, or remove it",
+                    soft_wrap=True,
+                )
             log = SessionLog(self.out, plan.task, plan.source, plan.operator, clock)
             log.require_clock()
         except BaseException:

@@ -29,6 +29,11 @@ def explaining_full_disk(path: Path) -> Iterator[None]:
         ) from error
 
 
+def is_full_disk(error: BaseException) -> bool:
+    """Whether an error means 'no space': the system's own, or the one that explains it."""
+    return any(isinstance(one, OSError) and one.errno in _FULL for one in (error, error.__cause__))
+
+
 def sync_directory(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
