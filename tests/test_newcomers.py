@@ -31,7 +31,7 @@ from egorecovery.intent import SourceTally, Verdict
 from egorecovery.policy.checkpoint import latest
 from egorecovery.serving.metadata import ServerMetadata
 from egorecovery.training import METHODS, RECIPES
-from egorecovery.training.splits import why_no_scores
+from egorecovery.training.splits import why_no_scores, with_budget_of_store
 from filmed_runs import rollout
 from paper_log import write_paper_log
 from scripted_server import metadata
@@ -178,6 +178,14 @@ def test_an_amount_that_leaves_no_episode_for_scores_is_named_with_one_that_does
     held_out = given.get("held_out", asked.held_out)
     budget = replace(asked.budget, **{name: count for name, count in given.items() if name != "held_out"})
     assert why_no_scores(replace(asked, held_out=held_out, budget=budget), made_up, list(given)) == said
+
+
+def test_without_amounts_a_training_takes_all_episodes_also_more_than_its_recipe_has(made_up):
+    asked = METHODS["robot_recovery"](RECIPES["demo"](TASK))
+    few = replace(asked, held_out=1, budget=replace(asked.budget, robot_success=1, robot_recovery=2))
+    fitted = with_budget_of_store(few, made_up)
+    assert (fitted.budget.robot_success, fitted.budget.robot_recovery, fitted.held_out) == (3, 3, 1)
+    assert with_budget_of_store(few, made_up, ["robot_success"]).budget.robot_success == 1
 
 
 def test_a_job_goes_on_without_output_when_its_reader_has_seen_enough():

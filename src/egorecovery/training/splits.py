@@ -60,7 +60,7 @@ def select(store: EpisodeStore, recipe: Recipe, checked: bool = True) -> Pools:
 
 
 def with_budget_of_store(recipe: Recipe, store: EpisodeStore, given: Collection[str] = ()) -> Recipe:
-    """The recipe on as many episodes as there are, where there are fewer: what it then trains on is said.
+    """The recipe on all episodes of its sources that are there, but for the held-out ones.
 
     `given` names sources, and held_out, that somebody asked for in so many numbers: these stay, the others fit.
     """
@@ -73,7 +73,7 @@ def with_budget_of_store(recipe: Recipe, store: EpisodeStore, given: Collection[
         spare = [count - recipe.budget.of(source) if source in given else count // 3 for source, count in have.items()]
         held_out = max(min(held_out, *spare), 0)
     there = {
-        str(source): min(recipe.budget.of(source), count - held_out)
+        str(source): count - held_out
         for source, count in have.items()
         if source not in given and count > held_out  # too few of one: `select` says so
     }
