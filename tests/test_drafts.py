@@ -92,7 +92,9 @@ def test_a_draft_of_another_computer_stays_and_after_a_day_it_is_named(tmp_path,
     assert advice == "if that process has ended, remove it"
 
 
-BEFORE_THE_START_S = time.clock_gettime(time.CLOCK_BOOTTIME) + 60
+def before_the_start_s():
+    """An age. It grows while the tests run."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) + 60
 
 
 @pytest.fixture
@@ -116,7 +118,7 @@ def test_a_draft_from_before_this_computer_started_goes(tmp_path, draft_before_a
     draft = draft_before_a_restart()
     aged(draft, 0)
     assert kept(tmp_path) == [draft.name]  # younger than the start: a copy of this computer
-    aged(draft, BEFORE_THE_START_S)
+    aged(draft, before_the_start_s())
     assert kept(tmp_path) == []
 
 
@@ -128,7 +130,7 @@ def test_a_draft_from_before_this_computer_started_goes(tmp_path, draft_before_a
 def test_the_host_name_alone_does_not_make_another_computers_draft_one_from_before_the_restart(
     tmp_path, draft_before_a_restart, changed
 ):
-    draft = aged(draft_before_a_restart(**changed), BEFORE_THE_START_S + 86400)
+    draft = aged(draft_before_a_restart(**changed), before_the_start_s() + 86400)
     assert kept(tmp_path) == [draft.name]
     assert [path for path, _, _ in leftovers(tmp_path)] == [draft]
 
@@ -136,7 +138,7 @@ def test_the_host_name_alone_does_not_make_another_computers_draft_one_from_befo
 def test_a_computer_that_does_not_know_itself_removes_nothing_of_another_start(
     tmp_path, draft_before_a_restart, monkeypatch
 ):
-    draft = aged(draft_before_a_restart(_machine="0"), BEFORE_THE_START_S)
+    draft = aged(draft_before_a_restart(_machine="0"), before_the_start_s())
     monkeypatch.setattr(drafts, "_machine", lambda: "0")
     assert kept(tmp_path) == [draft.name]
 
@@ -149,7 +151,7 @@ def test_a_folder_is_as_old_as_the_newest_file_in_it(tmp_path, draft_before_a_re
         os.utime(folder, (0, 0))
     assert kept(tmp_path) == [draft.name]
     assert leftovers(tmp_path) == []
-    aged(draft / "data" / "half.parquet", BEFORE_THE_START_S)
+    aged(draft / "data" / "half.parquet", before_the_start_s())
     assert kept(tmp_path) == []
 
 
