@@ -14,6 +14,7 @@ import pytest
 
 from egorecovery.audit import audit, read_ledger
 from egorecovery.capture import load_recording, save_recording
+from egorecovery.capture.clip_draft import ClipDraft
 from egorecovery.capture.clocks import SessionClock
 from egorecovery.capture.recorder import Recorder, RecordingPlan
 from egorecovery.capture.recording import RawCamera, Recording
@@ -201,6 +202,26 @@ def test_a_discarded_clip_leaves_its_time_and_no_frames_and_import_takes_the_tim
     kept = next(attempt for attempt in store.collection.attempts() if attempt.accepted)
     assert (kept.staging_s, kept.reset_s) == (described.staging_s, described.reset_s)
     assert described.reset_s > 0
+
+
+def test_sessions_that_begin_in_the_same_second_replace_no_clip_of_each_other(made, tmp_path, monkeypatch):
+    monkeypatch.setattr(SessionClock, "calendar", lambda clock, moment_s: "2026-11-19T12:00:00.000+00:00")
+    for _ in range(2):
+        assert record(tmp_path / "raw", made[1], Source.HUMAN_RECOVERY, ONE_CLIP, task="cup_brush") == 0
+    names = sorted(path.parent.name[-4:] for path in (tmp_path / "raw").glob("*/recording.json"))
+    assert names == ["0001", "0002"]
+    assert not any((tmp_path / "raw" / ".drafts").iterdir())
+
+
+def test_a_clip_is_never_committed_onto_another_recording(tmp_path):
+    other = tmp_path / "clip" / "recording.json"
+    other.parent.mkdir()
+    other.write_text("another")
+    draft = ClipDraft.begin(tmp_path, "clip", {})
+    with pytest.raises(OSError, match="not empty"):
+        draft.commit({}, "recording.json")
+    assert other.read_text() == "another"
+    assert draft.directory.is_dir()
 
 
 def test_a_clip_that_nobody_judged_is_discarded_when_the_script_ends(made, tmp_path):

@@ -211,11 +211,12 @@ class ClipDraft:
     def commit(self, description: Mapping[str, Any], name_of_description: str) -> Path:
         """Writes the description, then renames the folder. The rename is the commit. May be repeated if it fails."""
         home = self.root / self.name
-        if not is_folder(home):  # else only the sync has failed
+        is_draft = is_folder(self.directory)  # else only the sync has failed
+        if is_draft:
             write_description(self.directory / name_of_description, description)
         with explaining_full_disk(home):
-            if not is_folder(home):
-                self.directory.rename(home)
+            if is_draft:
+                self.directory.rename(home)  # onto no other recording: a folder with files is not replaced
             sync_directory(self.root)
             sync_directory(self.directory.parent)
         return home

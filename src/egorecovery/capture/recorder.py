@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from egorecovery.episodes import Camera, EpisodeId, Provenance, Source, Task, ep
 from egorecovery.episodes.attempt_log import ActivityKind, Attempt
 from egorecovery.errors import EgoRecoveryError
 from egorecovery.storage.atomic_io import is_full_disk
+from egorecovery.storage.containment import exists
 
 UNCOUNTED = {
     State.SYNCHRONISING: ActivityKind.SYNCHRONISATION,
@@ -297,8 +299,9 @@ class Recorder:
 
     def _new_name(self) -> EpisodeId:
         stamp = self._clock.calendar(self._began_s)[:19].replace("-", "").replace(":", "").replace("T", "-")
-        number = len(self.recorded) + self.discarded + 1
-        return episode_id(f"{self.plan.task.name}-{self.plan.source}-{stamp}-{number:04d}")
+        numbers = count(len(self.recorded) + self.discarded + 1)
+        names = (episode_id(f"{self.plan.task.name}-{self.plan.source}-{stamp}-{number:04d}") for number in numbers)
+        return next(name for name in names if not exists(self.root / name))  # a session began in the same second
 
     def _free_bytes(self) -> int:
         return shutil.disk_usage(self.root).free
