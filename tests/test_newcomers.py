@@ -79,7 +79,7 @@ def test_evaluate_takes_the_task_from_the_run(tmp_path):
 
 def test_evaluate_asks_for_a_task_where_nothing_was_trained(capsys):
     assert main(["evaluate", "hold_still"]) == 2
-    assert "hold_still was trained for nothing: name a task, as in --task cube_stack" in capsys.readouterr().err
+    assert "hold_still has no task of its own: name one, as in --task cube_stack" in capsys.readouterr().err
 
 
 def test_control_takes_the_task_from_the_server(tmp_path):
@@ -165,7 +165,7 @@ def test_an_amount_that_is_given_changes_that_amount_alone(given, trained_on, ma
     [
         (
             {"robot_success": 4},
-            "nothing is held out, of no source, because --robot-success 4 takes all 4: there will be no held-out "
+            "nothing is held out from any source, because --robot-success 4 takes all 4: there will be no held-out "
             "scores; --robot-success 3 leaves 1 for them",
         ),
         ({"robot_success": 3}, None),

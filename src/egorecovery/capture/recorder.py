@@ -301,7 +301,7 @@ class Recorder:
         stamp = self._clock.calendar(self._began_s)[:19].replace("-", "").replace(":", "").replace("T", "-")
         numbers = count(len(self.recorded) + self.discarded + 1)
         names = (episode_id(f"{self.plan.task.name}-{self.plan.source}-{stamp}-{number:04d}") for number in numbers)
-        return next(name for name in names if not exists(self.root / name))  # a session began in the same second
+        return next(name for name in names if not exists(self.root / name))  # others are of a session of this second
 
     def _free_bytes(self) -> int:
         return shutil.disk_usage(self.root).free

@@ -150,7 +150,7 @@ class Evaluate:
         from egorecovery.policy.checkpoint import open_checkpoint
 
         if str(self.checkpoint) == HOLD_STILL:
-            raise RecipeError("hold_still was trained for nothing: name a task, as in --task cube_stack")
+            raise RecipeError("hold_still has no task of its own: name one, as in --task cube_stack")
         saved = open_checkpoint(self.checkpoint)
         task = saved.recipe.get("task")
         if not isinstance(task, str):

@@ -35,7 +35,7 @@ SAME_COLOURS = {"brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue_turn
 
 @dataclass(frozen=True, kw_only=True)
 class DemoPlan:
-    """The defaults take 23 processor minutes (docs/log.md); two policies train at a time."""
+    """The defaults take 24 processor minutes (docs/log.md); two policies train at a time."""
 
     task: TaskName = "cube_stack"  # human clips help it most (docs/log.md)
     robot_success: int = 40

@@ -93,7 +93,7 @@ def why_no_scores(asked: Recipe, store: EpisodeStore, given: Collection[str]) ->
     taking = " and ".join(f"{_option(source)} {have[source]} takes all {have[source]}" for source in takers)
     fewer = " ".join(f"{_option(source)} {have[source] - left}" for source in takers)
     return (
-        f"nothing is held out, of no source, because {taking}: there will be no held-out scores; "
+        f"nothing is held out from any source, because {taking}: there will be no held-out scores; "
         f"{fewer} leaves {left} for them"
     )
 
